@@ -58,6 +58,7 @@ mod linux_judges_what_it_carries_itself;
 mod linux_pings_click_behind_a_tun_and_a_tap;
 mod malformed_packets_by_the_million;
 mod malformed_packets_meet_filter_and_translation;
+mod multicast_is_forwarded;
 mod neighbour_discovery_works_against_linux;
 mod odd_packets_meet_what_they_meet_in_linux;
 mod other_rules_stop_carried_flows_at_once;

@@ -1,5 +1,6 @@
 //! What Linux forwards beside the router has no limit of the router's: frames to a virtual router's
-//! address (a macvlan, as VRRP makes them), and multicast that Linux routes, at ten times the rates
+//! address (a macvlan, as VRRP makes them), and multicast that Linux routes because the router
+//! itself is a member of the group, at ten times the rates
 //! of the classes for what is this machine's own.
 //!
 //! ```text
@@ -42,7 +43,8 @@ except TimeoutError:
 print(count)
 ";
 
-/// Routes 239.1.2.3 from the first interface to the second as long as it lives.
+/// Routes 239.1.2.3 from the first interface to the second as long as it lives, and is a member of
+/// it: so it is Linux's.
 const MROUTE: &str = "
 import socket, struct, time
 s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
@@ -52,6 +54,8 @@ for vif, name in enumerate(('left', 'right')):
 oifs = bytearray(32)
 oifs[1] = 1
 s.setsockopt(socket.IPPROTO_IP, 204, socket.inet_aton('10.1.0.2') + socket.inet_aton('239.1.2.3') + struct.pack('@H', 0) + bytes(oifs) + b'\\0' * 2 + struct.pack('@IIIi', 0, 0, 0, 0))
+member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton('239.1.2.3') + socket.inet_aton('10.2.0.1'))
 print('routes', flush=True)
 time.sleep(60)
 ";

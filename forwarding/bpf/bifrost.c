@@ -5,6 +5,7 @@
  *
  *   frame -> with tags? -> the program for those, which takes them off and does the same
  *         -> routed by a table beside the main one? -> the program for those, which does the same
+ *         -> to a group that workers forward?     -> the worker's ring
  *         -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
@@ -15,6 +16,7 @@
  */
 #include "beside.h"
 #include "flows.h"
+#include "groups.h"
 #include "peers.h"
 #include "police.h"
 #include "virtual.h"
@@ -126,6 +128,11 @@ static __always_inline verdict classify(struct frame *frame) {
     if (type == ETHERTYPE_ARP)
         keep_from_linux(frame->ctx, frame->interface);
     if (load64(frame->data) >> 16 != mac_of(entered)) {
+        if (*(__u8 *)frame->data & 1)
+            return !frame->joined && !frame->beside &&
+                           is_forwarded_group(frame->ctx, frame->interface, frame->flags)
+                       ? WORKER
+                       : FOREIGN;
         if (!enter_virtual(frame->ctx, frame->interface, mac_of(entered)))
             return FOREIGN;
         if (frame->flags & IF_PARTIAL && frame->interface == frame->port)

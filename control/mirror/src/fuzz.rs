@@ -6,7 +6,7 @@ use crate::fpm::{Frames, told};
 use crate::linux;
 use crate::mirror::{Counters, take_in};
 use crate::model::{Changes, SourceId};
-use crate::netlink::{self, netfilter, rule};
+use crate::netlink::{self, group, netfilter, rule};
 use crate::programmer::{Legs, Programmer};
 use crate::source::{self, Change};
 use fib::{Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, Tables};
@@ -84,6 +84,7 @@ pub fn netlink(bytes: &[u8]) {
             netfilter::parse_chain(body),
             netfilter::parse_generation(body),
             own,
+            (group::parse(body), group::chooses_table(body), group::tells_interfaces(body)),
         ));
     }
 }

@@ -20,6 +20,7 @@
 //!   Linux.
 //! - `audit`: compares all three, round after round, and repairs.
 //! - `copy`: whether Linux still has the filter that it was given; another thread asks.
+//! - [`multicast`]: multicast routes, which the plane gives to its workers.
 //! - [`show`]: answers for `show` and `explain`.
 //!
 //! Everything runs in one thread, the control thread, which owns [`Mirror`] and the tables, and in
@@ -34,6 +35,7 @@ pub mod kind;
 mod linux;
 mod mirror;
 pub mod model;
+pub mod multicast;
 pub mod netlink;
 pub mod origin;
 mod policy;
@@ -49,6 +51,7 @@ pub use copy::{CopyState, FilterCopy};
 pub use fpm::{FpmError, FpmOptions};
 pub use mirror::{Mirror, MirrorError, Options, Plane};
 pub use model::Model;
+pub use multicast::{GroupKey, GroupRoute, GroupRoutes};
 pub use netlink::socket::path_mtu;
 pub use policy::{Beyond, Reach, survey, union};
 pub use programmer::NextHopKey;

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
-use fib::{InterfaceEntry, InterfaceId, PortId, TableId, Tables, View};
+use fib::{InterfaceEntry, InterfaceId, Multicast, PortId, TableId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::{FeatureWatch, XdpFeatures};
@@ -65,6 +65,7 @@ pub struct Plane {
     pub(crate) sources: Arc<elements::router::Sources>,
     icmp: Arc<IcmpPolicy>,
     steering: Arc<elements::router::Steering>,
+    multicast: Arc<Multicast>,
     pub(crate) hooks: Hooks,
     pub(crate) policy: Policy,
     /// Ports or interfaces have come since the filter was compiled.
@@ -129,6 +130,7 @@ impl Plane {
         let workers = settings.cores.len();
         let router_context = RouterContext::new(view.clone(), sources.clone(), workers);
         let (icmp, steering) = (router_context.icmp.clone(), router_context.steering.clone());
+        let multicast = router_context.multicast.clone();
         let mut environment = standard::environment(router_context);
         let policy = Policy::new(settings.policy.clone(), workers, &mut driver, |_| Vec::new())?;
         policy.share(&mut environment);
@@ -148,6 +150,7 @@ impl Plane {
             sources,
             icmp,
             steering,
+            multicast,
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
@@ -203,6 +206,11 @@ impl Plane {
     /// Linux's routing rules as workers ask them.
     pub fn steering(&self) -> &elements::router::Steering {
         &self.steering
+    }
+
+    /// Linux's multicast routes as workers follow them.
+    pub fn multicast(&self) -> &Multicast {
+        &self.multicast
     }
 
     /// Which ICMP errors are sent from now on.
@@ -440,7 +448,7 @@ impl Plane {
     }
 
     /// Whether transit must pass the graph.
-    fn hooked(&self) -> bool {
+    pub fn hooked(&self) -> bool {
         self.hooks.see_transit() || self.policy.stages().see_transit()
     }
 

@@ -13,6 +13,7 @@ mod generator;
 mod graph;
 mod memif;
 mod mirror;
+mod multicast;
 mod plane;
 mod policy;
 mod reference;
@@ -31,6 +32,7 @@ const FAMILIES: &[fn(&mut Ruler)] = &[
     graph::run,
     rules::run,
     plane::run,
+    multicast::run,
     memif::run,
     mirror::run,
     policy::run,

@@ -42,6 +42,8 @@ constants! {
     BUCKETS: usize = Class::COUNT + 2;
     /// Routing protocols' peers that are told apart, at most; of more it does not matter which.
     MAX_PEERS: usize = 16_384;
+    /// Groups of which workers forward packets, at most, by the interface that they come in by.
+    MAX_GROUPS: usize = 65_536;
     /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer
     /// for, at most.
     MAX_VIRTUAL: u32 = 65_536;
@@ -158,6 +160,15 @@ layouts! {
         theirs: u16,
         /// The port on this machine.
         ours: u16,
+    }
+
+    /// A group of which workers forward packets that come in by an interface.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct GroupKey as "group_key" {
+        /// Network order; IPv4 addresses mapped into IPv6.
+        address: [u32; 4],
+        /// The interface.
+        interface: u32,
     }
 
     /// Something of a virtual router's on an interface.

@@ -46,6 +46,7 @@ numbered! {
         FlowsFull "flows_full" "A new flow for which the flow table has no room.",
         PortsExhausted "ports_exhausted" "A new flow for which address translation has no port left; answered with unreachable.",
         Untranslatable "untranslatable" "Address translation has no counterpart for it.",
+        Unwanted "unwanted" "To a group whose entry has no interface for it to leave by, or only ones with too high a TTL threshold.",
     }
 }
 

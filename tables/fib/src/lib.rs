@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Tables of routes beside the main one, VRFs', are in `beside.rs`.
-//! The way of a frame to the interface that it came in by is in `interface.rs`.
+//! The way of a frame to the interface that it came in by is in `interface.rs`. Groups are in
+//! `multicast.rs`.
 //!
 //! Everything is flat: arrays of 32- or 64-bit words, indices instead of pointers, so that Rust
 //! workers and the eBPF program in the driver walk the same tables. There is one writer,
@@ -40,6 +41,7 @@ mod ipv6;
 mod lpm;
 mod mapping;
 mod memory;
+mod multicast;
 mod routes;
 mod tables;
 mod traffic;
@@ -56,6 +58,7 @@ pub use interface::{InterfaceEntry, InterfaceId, Tag, Tags};
 pub use lpm::{Lpm, Lpm6, Trie};
 pub use mapping::Mapping;
 pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
+pub use multicast::{GroupCount, GroupEntry, GroupReader, Groups, Leaving, Multicast, mapped};
 pub use tables::Tables;
 pub use traffic::{Count, Counts, Traffic};
 pub use tunnel::{Ends, Payload, Tunnel, TunnelWord};

@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub mod address;
 pub mod diag;
+pub mod group;
 pub mod link;
 pub mod neighbour;
 pub mod netconf;
@@ -222,6 +223,7 @@ mod tests {
             neighbour::parse(body),
             nexthop::parse(body),
             netconf::parse(body),
+            (group::parse(body), group::chooses_table(body), group::tells_interfaces(body)),
             rule::parse(body),
             netfilter::parse_chain(body),
             netfilter::parse_generation(body),

@@ -1,5 +1,6 @@
 //! The requests that the mirror sends: dumps, and the wish that a neighbour be resolved.
 
+use super::group::{GROUPS4, GROUPS6};
 use super::{IPV4, IPV6};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -85,6 +86,20 @@ pub fn dump(what: What) -> Vec<u8> {
 pub fn dump_rules(ipv6: bool) -> Vec<u8> {
     let mut body = [0; 12];
     body[0] = if ipv6 { IPV6 } else { IPV4 };
+    message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
+}
+
+/// The request that dumps Linux's multicast routes of a family.
+pub fn dump_groups(ipv6: bool) -> Vec<u8> {
+    let mut body = [0; 12];
+    body[0] = if ipv6 { GROUPS6 } else { GROUPS4 };
+    message(RTM_GETROUTE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
+}
+
+/// The request that dumps the rules that choose among its tables of these.
+pub fn dump_group_rules(ipv6: bool) -> Vec<u8> {
+    let mut body = [0; 12];
+    body[0] = if ipv6 { GROUPS6 } else { GROUPS4 };
     message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
 }
 

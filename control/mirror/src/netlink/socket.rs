@@ -34,6 +34,14 @@ const GROUPS: [u32; 12] = [
     32, // RTNLGRP_NEXTHOP
 ];
 
+/// Those of multicast routing, and what tells of the interfaces that take part.
+const OF_MULTICAST: [u32; 4] = [
+    6,  // RTNLGRP_IPV4_MROUTE
+    10, // RTNLGRP_IPV6_MROUTE
+    24, // RTNLGRP_IPV4_NETCONF
+    25, // RTNLGRP_IPV6_NETCONF
+];
+
 /// Hears every change.
 pub struct Notifications {
     socket: Socket,
@@ -54,13 +62,22 @@ impl Notifications {
     /// Subscribes. `receive_buffer` in bytes; a process without `CAP_NET_ADMIN` gets what the
     /// system allows.
     pub fn open(receive_buffer: usize) -> io::Result<Notifications> {
+        Notifications::of(&GROUPS, receive_buffer)
+    }
+
+    /// As [`open`](Self::open), to multicast routing alone.
+    pub fn groups(receive_buffer: usize) -> io::Result<Notifications> {
+        Notifications::of(&OF_MULTICAST, receive_buffer)
+    }
+
+    fn of(groups: &[u32], receive_buffer: usize) -> io::Result<Notifications> {
         let socket = open(NETLINK_ROUTE)?;
         let fd = borrow(&socket);
         if setsockopt(&fd, sockopt::RcvBufForce, &receive_buffer).is_err() {
             setsockopt(&fd, sockopt::RcvBuf, &receive_buffer)?;
         }
-        for group in GROUPS {
-            socket.add_membership(group)?;
+        for group in groups {
+            socket.add_membership(*group)?;
         }
         Ok(Notifications { socket, buffer: vec![0; DATAGRAM] })
     }
@@ -100,6 +117,16 @@ impl Dump {
     /// Asks for the routing rules of a family.
     pub fn rules(ipv6: bool) -> io::Result<Dump> {
         Dump::ask(NETLINK_ROUTE, &request::dump_rules(ipv6))
+    }
+
+    /// Asks for the multicast routes of a family.
+    pub fn groups(ipv6: bool) -> io::Result<Dump> {
+        Dump::ask(NETLINK_ROUTE, &request::dump_groups(ipv6))
+    }
+
+    /// Asks for the rules that choose among tables of these.
+    pub fn group_rules(ipv6: bool) -> io::Result<Dump> {
+        Dump::ask(NETLINK_ROUTE, &request::dump_group_rules(ipv6))
     }
 
     /// Asks for the chains of nftables.

@@ -28,6 +28,7 @@
 //! | [`IcmpError4`] | `reply`, `linux` | answers; an input per kind of error; its `reply` leads to `Rewrite` |
 //! | [`TcpReset`] | `reply`, `linux` | answers of the filter to TCP |
 //! | [`OpenTunnels`] | `opened`, `rest` | takes the headers of IP tunnels off |
+//! | [`Multicast`] | `out`, `linux` | a copy of packets to groups for each interface that wants them |
 //! | [`Punt`] | | hands to Linux |
 //!
 //! Until [`DecrementTtl4`] no element changes a byte (padding behind the packet is cut off), so
@@ -58,6 +59,7 @@ mod leave;
 mod limit;
 mod lookup;
 mod mtu;
+mod multicast;
 mod offload;
 mod open_tunnels;
 mod options_switch;
@@ -105,6 +107,7 @@ pub use icmp_settings::{IcmpPolicy, IcmpSettings};
 pub use limit::IcmpLimits;
 pub use lookup::{Lookup, Lookup4, Lookup6};
 pub use mtu::{Mtu4, Mtu6};
+pub use multicast::Multicast;
 pub use open_tunnels::OpenTunnels;
 pub use punt::Punt;
 pub use redirect::Redirect;
@@ -159,6 +162,7 @@ pub const CLASSES: &[&Class] = &[
     &options_switch::CLASS,
     &translated_switch::CLASS,
     &open_tunnels::CLASS,
+    &multicast::CLASS,
     &punt::CLASS,
     &sample::SAMPLE,
     &sample::SAMPLED,

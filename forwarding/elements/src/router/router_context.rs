@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fib::View;
+use fib::{Multicast, View};
 use graph::arguments::{Arguments, Blame, Refused};
 use graph::{Element, Setup};
 
@@ -24,12 +24,15 @@ pub struct RouterContext {
     pub icmp: Arc<IcmpPolicy>,
     /// Linux's routing rules.
     pub steering: Arc<Steering>,
+    /// Linux's multicast routes.
+    pub multicast: Arc<Multicast>,
 }
 
 impl RouterContext {
     /// Of `workers` workers, which send ICMP errors as Linux does by default.
     pub fn new(view: View, sources: Arc<Sources>, workers: usize) -> RouterContext {
-        RouterContext { view, sources, icmp: IcmpPolicy::new(workers), steering: Steering::new() }
+        let (icmp, steering, multicast) = (IcmpPolicy::new(workers), Steering::new(), Multicast::new());
+        RouterContext { view, sources, icmp, steering, multicast }
     }
 }
 

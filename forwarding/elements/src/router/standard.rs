@@ -106,6 +106,7 @@ impl Stages {
 /// its stage is.
 const ROUTER: &str = "\
 classify :: Classify;
+multicast :: Multicast;
 check4 :: CheckIpHeader4;
 lookup4 :: Lookup4{translated};
 reverse4 :: ReversePath4;
@@ -133,10 +134,11 @@ to_foreign :: punt -> foreign;
 to_answered :: punt -> answered;
 to_linux :: punt -> linux;
 
-// by family; what is not to be routed, to Linux
+// by family; to groups, which have copies; what is not to be routed, to Linux
 classify[0] -> check4;
 classify[1] -> check6;
-classify[2] -> to_foreign;
+classify[2] -> multicast;
+multicast[1] -> to_foreign;
 
 // IPv4
 check4[0] -> prerouting4 :: prerouting -> {before4}lookup4;
@@ -165,6 +167,7 @@ icmp6[1] -> to_answered;
 
 {refused}// out
 rewrite -> out :: postrouting -> {sampled}transmit;
+multicast[0] -> out;
 
 // who refuses a packet has its sender told
 {told}";
@@ -411,7 +414,7 @@ mod tests {
         let Standard { graph, entry } = instance(&program, &environment).unwrap();
         let description = graph.description();
         assert_eq!(description.nodes[entry.0].name, "classify");
-        assert_eq!(description.nodes.len(), 23);
+        assert_eq!(description.nodes.len(), 24);
         assert!(description.nodes.iter().all(|node| !node.name.contains('/')));
     }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sources};
 use fib::{
-    Adjacency, AdjacencyId, Capacity, Counts, InterfaceEntry, InterfaceFlags, NextHop, NextHopId, Path,
-    PortId, Tables, View,
+    Adjacency, AdjacencyId, Capacity, Counts, InterfaceEntry, InterfaceFlags, Multicast, NextHop, NextHopId,
+    Path, PortId, Tables, View,
 };
 use graph::{BATCH, Batch, Clock, Graph, GraphCounters, Manner, NodeId, Sinks};
 use port::{Packet, Pool};
@@ -43,6 +43,8 @@ pub struct Rig {
     twin: (Graph, NodeId),
     /// What each counted of interfaces that are no port's own.
     pub counts: [Counts; 2],
+    /// The multicast routes of each.
+    pub multicast: [Arc<Multicast>; 2],
     /// Whether answers are limited, so that each gives its own.
     limited: bool,
     pub a: AdjacencyId,
@@ -127,12 +129,15 @@ impl Rig {
         }
         let counts = [Counts::default(), Counts::default()];
         let [view, twins] = counts.clone().map(|counts| tables.view().counting(counts));
-        let (graph, entry) = router(&view, &sources, icmp, Stages::default());
-        let twin = router(&twins, &sources, icmp, Stages { fast: true, ..Stages::default() });
+        let multicast = [Multicast::new(), Multicast::new()];
+        let [groups, twin_groups] = &multicast;
+        let (graph, entry) = router(&view, &sources, groups, icmp, Stages::default());
+        let fast = Stages { fast: true, ..Stages::default() };
+        let twin = router(&twins, &sources, twin_groups, icmp, fast);
         let mut sinks = Sinks::new();
         sinks.open(PortId(1));
         sinks.open(PortId(2));
-        Rig { tables, sources, graph, entry, sinks, twin, counts, limited: icmp.mask4 != 0, a, b }
+        Rig { tables, sources, graph, entry, sinks, twin, counts, multicast, limited: icmp.mask4 != 0, a, b }
     }
 
     /// Sets the flags of a port in addition to those it has.
@@ -236,10 +241,17 @@ fn run(graph: &mut Graph, entry: NodeId, sinks: &mut Sinks, packets: Vec<Packet>
 }
 
 /// The standard router over these tables.
-pub fn router(view: &View, sources: &Arc<Sources>, icmp: IcmpSettings, stages: Stages) -> (Graph, NodeId) {
-    let (view, sources) = (view.clone(), sources.clone());
+pub fn router(
+    view: &View,
+    sources: &Arc<Sources>,
+    multicast: &Arc<Multicast>,
+    icmp: IcmpSettings,
+    stages: Stages,
+) -> (Graph, NodeId) {
+    let (view, sources, multicast) = (view.clone(), sources.clone(), multicast.clone());
     let environment = standard::environment(RouterContext {
         sources,
+        multicast,
         icmp: IcmpPolicy::of(icmp),
         ..RouterContext::new(view, Sources::new(), 1)
     });

@@ -11,6 +11,7 @@ mod copies;
 mod counters;
 mod divert;
 mod flows;
+mod groups;
 mod loader;
 mod local;
 mod peers;
@@ -28,7 +29,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use abi::driver::{BLOCK, Divert, Limit, Place, Settings};
-pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_PORTS, MAX_QUEUES};
+pub use abi::driver::{DIVERTS as MAX_DIVERTS, MAX_GROUPS, MAX_PORTS, MAX_QUEUES};
 use fib::{InterfaceId, Locality, PortId, Sizes};
 use wire::Class;
 
@@ -40,6 +41,7 @@ pub use abi::{Count, DriverCounters, Lane, Traffic};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
+pub use groups::Group;
 use loader::{Loader, copies_of};
 use local::LocalAddresses;
 pub use peers::Peer as RoutingPeer;
@@ -113,6 +115,7 @@ pub struct Driver {
     /// Frames of interfaces in a VRF have their program.
     vrfs: bool,
     peers: HashSet<RoutingPeer>,
+    groups: HashSet<Group>,
     settings: Mapping,
     pulse: Pulse,
     sizes: Sizes,
@@ -181,6 +184,7 @@ impl Driver {
             locals: LocalAddresses::new(filter),
             vrfs: false,
             peers: HashSet::new(),
+            groups: HashSet::new(),
             settings,
             pulse,
             sizes: *sizes,
@@ -441,6 +445,13 @@ impl Driver {
     pub fn set_peers(&mut self, peers: HashSet<RoutingPeer>) -> Result<(), DriverError> {
         let map = self.shared.get("peers").ok_or_else(|| DriverError::NoMap { name: "peers".into() })?;
         peers::change(map.as_fd(), &mut self.peers, peers).map_err(failed("peers", "write"))
+    }
+
+    /// Packets to these groups that come in by these interfaces are workers'. Replaces those
+    /// before.
+    pub fn set_groups(&mut self, groups: HashSet<Group>) -> Result<(), DriverError> {
+        let map = self.shared.get("groups").ok_or_else(|| DriverError::NoMap { name: "groups".into() })?;
+        groups::change(map.as_fd(), &mut self.groups, groups).map_err(failed("groups", "write"))
     }
 
     /// Where a thread of its own says which link addresses of virtual routers are taken.

@@ -28,6 +28,7 @@ use super::flow_table::FlowTable;
 use super::forwarding::Forwarding;
 use super::icmp::Icmp;
 use super::mirror_port::Mirroring;
+use super::multicast::Multicast;
 use super::nat_audit::NatAudit;
 use super::nat_shortage::Told;
 use super::peers::Peers;
@@ -64,6 +65,7 @@ pub(crate) struct Control {
     /// Who speaks routing protocols with this machine.
     peers: Peers,
     tunnels: Tunnels,
+    pub(crate) multicast: Multicast,
     jobs: Receiver<Job>,
     door: Door,
     ticked: Instant,
@@ -171,6 +173,7 @@ impl Control {
             shortages: Told::default(),
             peers: Peers::default(),
             tunnels: Tunnels::default(),
+            multicast: Multicast::new(),
             jobs,
             door: Door { jobs: sender, bell: Arc::new(bell) },
             ticked: now,
@@ -240,6 +243,7 @@ impl Control {
                 self.parts.ports.respect_linux(&mut self.forwarding);
             }
             more |= self.parts.ports.apply_news(&mut self.forwarding);
+            more |= self.multicast.follow(&mut self.forwarding);
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
@@ -334,6 +338,7 @@ impl Control {
         let mut fds = vec![PollFd::new(self.door.bell.as_fd(), PollFlags::POLLIN)];
         let inputs = self.forwarding.mirror.fds();
         fds.extend(inputs.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(*fd, PollFlags::POLLIN)));
+        fds.extend(self.multicast.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(self.forwarding.plane.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(signals.map(|signals| PollFd::new(signals.as_fd(), PollFlags::POLLIN)));
         // An error is an interrupted wait.

@@ -20,6 +20,7 @@
 //! | `nft.rs` | the program that loads them |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `steering.rs` | Linux's routing rules, given to the workers |
+//! | `multicast.rs` | Linux's multicast routes, given to the workers |
 //! | `icmp.rs` | which ICMP errors Linux would send |
 //! | `peers.rs` | who speaks routing protocols, for the driver |
 //! | `flow_log.rs` | `[flow_log]`: flows that ended |
@@ -57,6 +58,7 @@ mod groups;
 mod icmp;
 pub(crate) mod interfaces;
 mod mirror_port;
+mod multicast;
 mod nat_audit;
 mod nat_shortage;
 mod nft;

@@ -20,6 +20,7 @@ mod graph;
 mod interfaces;
 mod mirror;
 mod mirror_port;
+mod multicast;
 mod nat;
 mod neighbours;
 mod ports;
@@ -40,6 +41,7 @@ pub use graph::*;
 pub use interfaces::*;
 pub use mirror::*;
 pub use mirror_port::*;
+pub use multicast::*;
 pub use nat::*;
 pub use neighbours::*;
 pub use ports::*;
@@ -59,10 +61,11 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 18] = [
+pub const ALL: [Entry; 19] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
+    Entry::of::<Vec<MulticastRoute>>(),
     Entry::of::<Vec<DropCount>>(),
     Entry::of::<Vec<WorkerStatus>>(),
     Entry::of::<Vec<GraphNode>>(),

@@ -35,6 +35,7 @@ mod an_element_of_ones_own_runs_in_the_router;
 mod another_router_takes_over;
 mod bfd_sessions_of_frr_are_run_here;
 mod bgp_learnt_routes_forward;
+mod bridges_are_forwarded;
 mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;
 mod decided_flows_are_carried_in_the_driver;

@@ -15,6 +15,7 @@
  * those Linux knows nothing, and they go on by what is known of them.
  */
 #include "beside.h"
+#include "bridge.h"
 #include "flows.h"
 #include "groups.h"
 #include "peers.h"
@@ -118,7 +119,7 @@ static __always_inline verdict classify(struct frame *frame) {
     struct pair entered;
     if (!find_pair(&interfaces, 2 * frame->interface, &entered))
         return VERDICT(LANE_PASS, TRANSIT);
-    frame->flags = (__u16)entered.first;
+    frame->flags = flags_of(entered);
     if (frame->flags & IF_VRF && !frame->beside)
         return BY_ANOTHER_TABLE;
     if (!(frame->flags & IF_TRACKED) && is_broken(TABLES))
@@ -138,6 +139,8 @@ static __always_inline verdict classify(struct frame *frame) {
         if (frame->flags & IF_PARTIAL && frame->interface == frame->port)
             return WORKER; /* see virtual.h */
     }
+    if (frame->flags & IF_BRIDGED && !is_sender_known(frame->ctx, frame->interface))
+        return FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
     if (type == ETHERTYPE_IPV6)

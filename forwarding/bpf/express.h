@@ -54,7 +54,12 @@ static __always_inline __u64 mac_of(struct pair entry) {
 
 /* Adjacencies and interfaces: mtu in the high half, interface or ifindex in the low. */
 static __always_inline __u32 mtu_of(struct pair entry) {
-    return entry.second >> 32;
+    return entry.second >> 32 & FIB_MTU;
+}
+
+/* Of an interface: the last of them stands in front of its mtu. */
+static __always_inline __u32 flags_of(struct pair entry) {
+    return (__u16)entry.first | (__u32)(entry.second >> 63) << 16;
 }
 
 /* The next hops of a frame's destination, and of its source. */
@@ -132,6 +137,8 @@ static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 has
     if (!differ(frame->out, frame->interface))
         return WORKER; /* out where it came in: the worker tells the sender */
     *out = pair64(&interfaces, 2 * frame->out);
+    if (frame->flags & IF_BRIDGED && !differ((__u32)out->second, ifindex_of(frame->interface)))
+        return WORKER; /* by another member of the same bridge */
     if ((out->first & (IF_UP | IF_TARGET)) != (IF_UP | IF_TARGET))
         return WORKER;
     if (length > mtu_of(*adjacency) || length > mtu_of(*out))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Interfaces that are ports, by their indices.
 const PORTS: std::ops::Range<u32> = 1..4;
-/// A bond of the first two.
+/// A bond, or bridge, of the first two.
 const BOND: u32 = 4;
 
 struct World {
@@ -44,7 +44,7 @@ impl World {
             programmer.bind(ifindex, Some(port.into()), &model, &mut tables);
         }
         let members = [1, 2].map(|member| (InterfaceId(member as u16), member));
-        programmer.bind(BOND, Some(Legs::of_bond(BOND, members)), &model, &mut tables);
+        programmer.bind(BOND, Some(Legs::of_members(BOND, members)), &model, &mut tables);
         World { tables, model, changes: Changes::default(), programmer }
     }
 

@@ -5,7 +5,7 @@ use crate::model::SourceId;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE};
 use crate::netlink::socket::{Notifications, Received};
 use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station};
 use crate::source::{Change, Counters, Said, Source, Telling};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -70,7 +70,11 @@ impl Source for Linux {
 pub(crate) fn told(message: Message<'_>, counters: &mut Counters) -> Option<Change> {
     counters.messages += 1;
     let body = message.body;
+    let of_bridge = body.first() == Some(&netlink::BRIDGE);
     let told = match message.kind {
+        RTM_NEWLINK if of_bridge => return link::parse_bridged(body).map(Change::Bridged),
+        RTM_NEWNEIGH if of_bridge => return station::parse(body).map(Change::Station),
+        RTM_DELNEIGH if of_bridge => return station::parse(body).map(Change::StationGone),
         RTM_NEWROUTE => return Some(Change::Route(route::parse(body)?, message.flags)),
         RTM_DELROUTE => return Some(Change::RouteGone(route::parse(body)?)),
         RTM_NEWNEIGH => return neighbour::parse(body).map(Change::Neighbour),

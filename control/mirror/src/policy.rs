@@ -23,6 +23,7 @@ use crate::netlink::{self, netfilter, rule, tc, xfrm};
 use crate::rules::{self, Rule, RuleList};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use traffic::{Filters, Hook, Traffic};
 
@@ -93,6 +94,9 @@ pub struct Beyond {
     /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see the
     /// headers of tunnels.
     pub own: [bool; 2],
+    /// Chains of nftables and tables of legacy ebtables that see what is routed from a bridge or to
+    /// it (`bridge filter input`).
+    pub bridged: Vec<String>,
     /// Routing rules that the plane does not follow, as `ip rule` writes them, and why; the first of
     /// many.
     pub rules: Vec<String>,
@@ -163,7 +167,9 @@ pub(crate) struct Policy {
     chains: Vec<String>,
     chained: Reach,
     own: [bool; 2],
+    bridged: Vec<String>,
     legacy: Vec<String>,
+    legacy_bridged: Vec<String>,
     traffic: Traffic,
     ipsec: Ipsec,
     ipsec_changes: Option<IpsecChanges>,
@@ -199,6 +205,7 @@ struct Found {
     chains: Vec<String>,
     chained: Reach,
     own: [bool; 2],
+    bridged: Vec<String>,
     qdiscs: Vec<tc::Qdisc>,
     traffic: Filters,
     ipsec: Ipsec,
@@ -226,7 +233,9 @@ impl Policy {
             chains: Vec::new(),
             chained: Reach::default(),
             own: [false; 2],
+            bridged: Vec::new(),
             legacy: Vec::new(),
+            legacy_bridged: Vec::new(),
             traffic: Traffic::default(),
             ipsec: Ipsec::default(),
             ipsec_changes: IpsecChanges::open().ok(),
@@ -325,6 +334,7 @@ impl Policy {
             filters,
             filtered,
             own: self.own,
+            bridged: self.bridged.iter().chain(&self.legacy_bridged).cloned().collect(),
             rules: first(&four).into_iter().chain(first(&six)).collect(),
             ruled: four.leaves.clone().or(&six.leaves),
             followed: [four, six],
@@ -381,6 +391,7 @@ impl Policy {
 
     fn look(&mut self, now: Instant) {
         self.legacy = legacy_tables();
+        self.legacy_bridged = legacy_bridge_tables().collect();
         if self.ipsec_changes.as_mut().is_some_and(IpsecChanges::any) {
             self.wants(What::Ipsec);
         }
@@ -474,6 +485,7 @@ impl Policy {
             }
             What::Chains => {
                 (self.chains, self.chained, self.own) = (found.chains, found.chained, found.own);
+                self.bridged = found.bridged;
             }
             What::Qdiscs => {
                 let hooks = self.traffic.set_qdiscs(&found.qdiscs);
@@ -494,6 +506,9 @@ impl Found {
         match kind {
             netfilter::CHAIN => {
                 let Some(chain) = netfilter::parse_chain(body) else { return };
+                if chain.concerns_bridges() {
+                    self.bridged.push(format!("{} {} {}", chain.family, chain.table, chain.name));
+                }
                 if chain.concerns_this_machine() {
                     self.own = union(self.own, chain.families());
                 }
@@ -564,6 +579,13 @@ impl Ipsec {
         let blocks = self.blocks.iter().map(|direction| format!("xfrm policy default block {direction}"));
         self.first.iter().cloned().chain(more).chain(blocks)
     }
+}
+
+/// The tables of legacy ebtables that Linux has loaded. Whether they are empty it tells only who
+/// would have it load them.
+fn legacy_bridge_tables() -> impl Iterator<Item = String> {
+    let loaded = |table: &&str| Path::new("/sys/module").join(format!("ebtable_{table}")).exists();
+    ["broute", "nat", "filter"].into_iter().filter(loaded).map(|table| format!("ebtables {table}"))
 }
 
 /// The tables of legacy iptables that are in use. Linux makes them when they are first asked for.

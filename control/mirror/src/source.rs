@@ -15,11 +15,12 @@
 use crate::MirrorError;
 use crate::model::SourceId;
 use crate::netlink::address::Address;
-use crate::netlink::link::LinkMessage;
+use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
 use crate::netlink::route::RouteMessage;
+use crate::netlink::station::StationMessage;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -83,10 +84,14 @@ pub(crate) enum Said {
 pub(crate) enum Change {
     Link(LinkMessage),
     LinkGone(u32),
+    /// What a bridge says of a member.
+    Bridged(BridgedMessage),
     Address(Address),
     AddressGone(Address),
     Neighbour(NeighbourMessage),
     NeighbourGone(NeighbourMessage),
+    Station(StationMessage),
+    StationGone(StationMessage),
     Object(Object),
     ObjectGone(u32),
     /// A route, and how it joined the others of its key (`NLM_F_*`).

@@ -110,3 +110,21 @@ fn what_is_there_at_the_start_is_told() {
     assert_eq!(rules(&world), ["ipv4 7: from all lookup 77"]);
     assert_eq!(filters(&world), ["netdev t drops"]);
 }
+
+#[test]
+fn chains_that_see_what_bridges_route_are_told_apart() {
+    let mut world = World::small(quiet());
+    let bridged = |world: &World| world.mirror.beyond().bridged;
+    nft("add table bridge own");
+    nft("add chain bridge own input { type filter hook input priority 0; }");
+    nft("add chain bridge own forward { type filter hook forward priority 0; policy drop; }");
+    world.until("the first is read", |world| world.mirror.knows_beyond());
+    assert!(bridged(&world).is_empty(), "one has no rules, one sees only what is bridged");
+    nft("add rule bridge own input counter");
+    nft("add chain bridge own output { type filter hook output priority 0; policy drop; }");
+    world.until("they are told", |world| {
+        bridged(world) == ["bridge own input", "bridge own output"] && filters(world).is_empty()
+    });
+    nft("delete table bridge own");
+    world.until("they are gone", |world| bridged(world).is_empty());
+}

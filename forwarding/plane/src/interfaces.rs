@@ -4,9 +4,10 @@
 //! A port's own interface has the port's number. Those here have the numbers behind. An interface
 //! keeps its number while there is room, as a port does: rules and flows name it by that.
 //!
-//! What Linux has as one interface may be several here, which have its name and index: a bond is
-//! the own interface of each of its members' ports, and a VLAN on a bond is one on each. So both
-//! lanes know of ports, tags and interfaces only, and whoever asks by name or index is given all.
+//! What Linux has as one interface may be several here, which have its name and index: a bond or
+//! bridge is the own interface of each of its members' ports, and a VLAN on a bond is one on each.
+//! So both lanes know of ports, tags and interfaces only, and whoever asks by name or index is given
+//! all.
 
 use std::collections::HashMap;
 
@@ -282,8 +283,8 @@ impl Plane {
         any
     }
 
-    /// Says of which bond a port is a member, if it is of one: packets enter and leave by it as the
-    /// bond's from now on. What Linux says of the bond is as it is for this member.
+    /// Says of which bond or bridge a port is a member, if it is of one: packets enter and leave by
+    /// it as that one's from now on. What Linux says of it is as it is for this member.
     pub fn join(&mut self, id: PortId, bond: Option<Interface>, tables: &mut Tables) {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
         if port.bond == bond {

@@ -20,7 +20,7 @@ pub struct Interface {
     pub name: String,
     /// Its number, another each time it is made.
     pub ifindex: u32,
-    /// What it belongs to so that its packets are Linux's, as a bond or bridge, and why.
+    /// What it belongs to so that its packets are Linux's, as a bridge of Linux's own, and why.
     pub master: Option<String>,
     /// Its Ethernet address.
     pub mac: [u8; 6],
@@ -39,6 +39,8 @@ pub struct Interface {
     /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that
     /// the plane does not.
     pub left_to_linux: [bool; 2],
+    /// It is a bridge: of what comes by a member, only frames of known hosts are the plane's.
+    pub bridge: bool,
 }
 
 /// What the operator wants of a port.
@@ -160,7 +162,8 @@ pub struct Port {
     pub settings: PortSettings,
     /// The interface, while there is one.
     pub interface: Option<Interface>,
-    /// The bond that it is a member of, if it is: packets enter and leave by it as the bond's.
+    /// The bond or bridge that it is a member of, if it is: packets enter and leave by it as that
+    /// one's.
     pub bond: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
     pub taken: Option<Taken>,
@@ -263,7 +266,7 @@ impl Port {
         Some(LaneDecision { express, flows, why })
     }
 
-    /// What packets without tags enter and leave by: its interface, or the bond of that.
+    /// What packets without tags enter and leave by: its interface, or the bond or bridge of that.
     pub fn own(&self) -> Option<&Interface> {
         self.bond.as_ref().or(self.interface.as_ref())
     }
@@ -321,6 +324,7 @@ impl Interface {
         flags.set(InterfaceFlags::FORWARD6, self.forwarding6 && !left6);
         flags.set(InterfaceFlags::LINUX4, left4);
         flags.set(InterfaceFlags::LINUX6, left6);
+        flags.set(InterfaceFlags::BRIDGED, self.bridge);
         flags
     }
 
@@ -349,6 +353,7 @@ mod tests {
             forwarding4: true,
             forwarding6: false,
             rp_filter: 2,
+            bridge: false,
             left_to_linux: [false; 2],
         });
         port.taken = Some(Taken {

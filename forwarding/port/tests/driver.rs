@@ -787,3 +787,42 @@ fn linux_is_not_asked_for_the_address_of_a_virtual_router() {
     virtual_routers.keep_from_linux(IN.interface(), [10, 0, 0, 1].into(), false).unwrap();
     assert_linux(&bench.run(&question), &question, Class::Neighbour);
 }
+
+#[test]
+fn a_bridges_member_has_what_known_hosts_send() {
+    let mut bench = Bench::new();
+    let (bridge, host) = (flags() | InterfaceFlags::BRIDGED, HOST_MAC[0]);
+    bench.port_of(9, IN, bridge);
+    for frame in [v4([198, 18, 0, 1]), v6("2001:db8::1")] {
+        // Linux learns from it.
+        assert_linux(&bench.run(&frame), &frame, Class::Transit);
+        bench.driver.know_sender(OUT.interface(), host, true).unwrap();
+        bench.driver.know_sender(IN.interface(), HOST_MAC[1], true).unwrap();
+        assert_linux(&bench.run(&frame), &frame, Class::Transit);
+        bench.driver.know_sender(IN.interface(), host, true).unwrap();
+        bench.driver.know_sender(OUT.interface(), host, false).unwrap();
+        assert_express(&bench.run(&frame), &frame);
+        let other = [&HOST_MAC[1][..], &frame[6..]].concat();
+        assert_linux(&bench.run(&other), &other, Class::Transit);
+        // Back to the bridge, by whichever member: a worker looks who is to be told.
+        bench.port_of(9, OUT, bridge);
+        assert_worker(&bench.run(&frame), &frame);
+        bench.port_of(8, OUT, bridge);
+        assert_express(&bench.run(&frame), &frame);
+        bench.port(OUT, flags());
+        bench.driver.know_sender(IN.interface(), host, false).unwrap();
+        bench.driver.know_sender(IN.interface(), host, false).unwrap();
+        assert_linux(&bench.run(&frame), &frame, Class::Transit);
+    }
+    // What is for this machine is policed by its class, whoever sends it.
+    let local = v4([198, 18, 5, 1]);
+    bench.driver.add_local([198, 18, 5, 1].into(), Locality { main: true, vrf: false }).unwrap();
+    assert_linux(&bench.run(&local), &local, Class::Rest);
+    bench.driver.know_sender(IN.interface(), host, true).unwrap();
+    assert_linux(&bench.run(&local), &local, Class::Rest);
+    // On other interfaces nobody is asked for.
+    bench.driver.know_sender(IN.interface(), host, false).unwrap();
+    bench.port_of(9, IN, flags());
+    let frame = v4([198, 18, 0, 1]);
+    assert_express(&bench.run(&frame), &frame);
+}

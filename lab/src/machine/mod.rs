@@ -223,8 +223,8 @@ impl Drop for Machine {
 }
 
 /// Those that [`Machine::on`] has booted, or why one did not.
-static SHARED: LazyLock<Mutex<HashMap<String, std::result::Result<Arc<Machine>, String>>>> =
-    LazyLock::new(Mutex::default);
+static SHARED: LazyLock<Mutex<HashMap<String, Booted>>> = LazyLock::new(Mutex::default);
+type Booted = std::result::Result<Arc<Machine>, String>;
 
 fn shared(kernel: &str) -> Result<Arc<Machine>> {
     let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

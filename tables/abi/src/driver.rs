@@ -47,6 +47,8 @@ constants! {
     /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer
     /// for, at most.
     MAX_VIRTUAL: u32 = 65_536;
+    /// Hosts on bridges that the driver knows at most. Frames of others are Linux's.
+    MAX_SENDERS: u32 = 65_536;
     /// What a key of those is: the last four bytes of a link address,
     VIRTUAL_KIND_MAC: u16 = 0;
     /// or an IPv4 address, in the host's order.

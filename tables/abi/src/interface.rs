@@ -5,7 +5,7 @@ use bitflags::Flags;
 bitflags::bitflags! {
     /// What an interface may do.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct InterfaceFlags: u16 {
+    pub struct InterfaceFlags: u32 {
         /// Link and administrative state are up.
         const UP = 1;
         /// The driver can redirect frames to it.
@@ -40,6 +40,9 @@ bitflags::bitflags! {
         const TRACKED = 16384;
         /// Its packets are routed by a table beside the main one: it belongs to a VRF.
         const VRF = 32768;
+        /// It is a bridge, of which this is a member: senders that Linux does not know behind it
+        /// are Linux's.
+        const BRIDGED = 65536;
     }
 }
 

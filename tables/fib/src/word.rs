@@ -1,7 +1,7 @@
 //! The words of the tables, and what they mean. `forwarding/bpf/` reads them as well.
 
 pub use abi::HopKind;
-pub(crate) use abi::fib::{ID, POINTER};
+pub(crate) use abi::fib::{ID, MTU, POINTER};
 
 use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId, TableId};
 
@@ -156,9 +156,11 @@ impl InterfaceWord {
     pub(crate) fn new(entry: &InterfaceEntry) -> InterfaceWord {
         let mut flags = entry.flags;
         flags.set(InterfaceFlags::VRF, entry.table.of_addresses() != TableId::MAIN);
+        // 16 flags stand behind the address, and one more in front of the MTU.
+        let (most, last) = (flags.bits() as u16, u64::from(flags.bits() >> 16));
         InterfaceWord([
-            mac_bits(entry.mac) | u64::from(flags.bits()),
-            u64::from(entry.mtu) << 32 | u64::from(entry.ifindex),
+            mac_bits(entry.mac) | u64::from(most),
+            last << 63 | u64::from(entry.mtu & MTU) << 32 | u64::from(entry.ifindex),
         ])
     }
 
@@ -171,13 +173,14 @@ impl InterfaceWord {
     /// What it may do.
     #[inline(always)]
     pub fn flags(self) -> InterfaceFlags {
-        InterfaceFlags::from_bits_retain(self.0[0] as u16)
+        let last = (self.0[1] >> 63) as u32;
+        InterfaceFlags::from_bits_retain(last << 16 | u32::from(self.0[0] as u16))
     }
 
     /// Largest IP packet in bytes.
     #[inline(always)]
     pub fn mtu(self) -> u32 {
-        (self.0[1] >> 32) as u32
+        (self.0[1] >> 32) as u32 & MTU
     }
 
     /// Linux's interface index; 0 when there is none.
@@ -278,7 +281,7 @@ mod tests {
         let adjacency = AdjacencyWord::new(InterfaceId(7), 9000, Some(mac));
         assert_eq!((adjacency.mac(), adjacency.mtu(), adjacency.interface()), (mac, 9000, InterfaceId(7)));
         assert!(adjacency.resolved() && !AdjacencyWord::new(InterfaceId(7), 9000, None).resolved());
-        let flags = InterfaceFlags::UP | InterfaceFlags::EXPRESS;
+        let flags = InterfaceFlags::UP | InterfaceFlags::EXPRESS | InterfaceFlags::BRIDGED;
         let tags = Tags::Two(Tag { service: true, id: 0x123 }, 0x456);
         let entry = InterfaceEntry {
             ifindex: 12,

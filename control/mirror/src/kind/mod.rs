@@ -112,10 +112,11 @@ macro_rules! kinds {
     };
 }
 
-kinds!(vlan::Vlan, bond::Bond, vrf::Vrf, tunnel::Tunnel);
+kinds!(vlan::Vlan, bond::Bond, bridge::Bridge, vrf::Vrf, tunnel::Tunnel);
 mod port;
 
 pub use bond::Member;
+pub use bridge::Bridged;
 pub use port::{Port, port_names};
 
 impl Default for Is {
@@ -150,10 +151,11 @@ pub enum Queues {
 /// Where frames of an interface enter and leave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place<'a> {
-    /// What has them without the header: the port, or the bond. It may be the interface itself.
+    /// What has them without the header: the port, the bond or the bridge. It may be the interface
+    /// itself.
     pub base: &'a Link,
-    /// By which ports: one, or the members of a bond; none: by whatever port leads to a tunnel's
-    /// other end.
+    /// By which ports: one, or members of a bond or bridge; none: by whatever port leads to a
+    /// tunnel's other end.
     pub legs: Vec<Leg<'a>>,
     /// What stands there between the addresses and the type, or the tunnel's header.
     pub tags: Tags,
@@ -164,14 +166,15 @@ pub struct Place<'a> {
 pub struct Leg<'a> {
     /// Linux's interface that is the port.
     pub port: &'a Link,
-    /// What comes in by it is the interface's; else it is Linux's, which drops it as bonds do.
+    /// What comes in by it is the interface's; else it is Linux's, which drops it as bonds and
+    /// bridges do.
     pub receives: bool,
     /// Frames leave by it now.
     pub sends: bool,
 }
 
 impl<'a> Place<'a> {
-    /// The bond that its ports are members of, if they are of one.
+    /// The bond or bridge that its ports are members of, if they are of one.
     pub fn bond(&self) -> Option<&'a Link> {
         let members =
             !self.legs.is_empty() && self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex);

@@ -12,8 +12,6 @@ pub struct Port;
 /// Why such an interface stays with Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Why {
-    #[error("a bridge is Linux's")]
-    Bridge,
     #[error("it has no Ethernet address")]
     Address,
     #[error("no [[port]] names it")]
@@ -23,12 +21,7 @@ enum Why {
 impl Kind for Port {
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
         if around.port(link).is_none() {
-            return Err(match link.kind.as_deref() {
-                Some("bridge") => Why::Bridge,
-                _ if link.mac.is_none() => Why::Address,
-                _ => Why::Unnamed,
-            }
-            .into());
+            return Err(if link.mac.is_none() { Why::Address } else { Why::Unnamed }.into());
         }
         let leg = Leg { port: link, receives: true, sends: true };
         Ok(Place { base: link, legs: vec![leg], tags: Tags::None })
@@ -39,7 +32,8 @@ impl Kind for Port {
 /// bond. None where it cannot be one.
 pub fn port_names<'a>(link: &'a Link, links: &'a Links) -> impl Iterator<Item = &'a str> {
     let bond = links.bond_of(link);
-    let names = [Some(link), bond].into_iter().flatten().filter(|_| matches!(link.is, super::Is::Port(_)));
+    let can_be = matches!(link.is, super::Is::Port(_) | super::Is::Bridge(_));
+    let names = [Some(link), bond].into_iter().flatten().filter(move |_| can_be);
     names.map(|named| named.name.as_str())
 }
 
@@ -55,8 +49,6 @@ mod tests {
         assert_eq!(place(&["e1"], &[link(1)]), Ok((1, vec![1], Tags::None)));
         assert_eq!(place(&["e2"], &[link(1)]), Err("it has no Ethernet address".to_owned()));
         let card = Link { mac: Some(Mac([2; 6])), ..link(1) };
-        assert_eq!(place(&[], std::slice::from_ref(&card)), Err("no [[port]] names it".to_owned()));
-        let bridge = Link { kind: Some("bridge".to_owned()), ..card };
-        assert_eq!(place(&[], &[bridge]), Err("a bridge is Linux's".to_owned()));
+        assert_eq!(place(&[], &[card]), Err("no [[port]] names it".to_owned()));
     }
 }

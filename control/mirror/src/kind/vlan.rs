@@ -47,6 +47,8 @@ enum Why {
     Deep,
     #[error("it belongs to a bond or bridge, or the interface that it is on does")]
     Enslaved,
+    #[error("it is on a bridge")]
+    Bridge,
     #[error("{name}: {why}")]
     Below { name: String, why: NotOurs },
 }
@@ -73,6 +75,9 @@ impl Kind for Vlan {
         let (base, tags) = descend(link, around)?;
         let below = around.place(base);
         let place = below.map_err(|why| Why::Below { name: base.name.clone(), why })?;
+        if place.bond().is_some_and(Link::is_bridge) {
+            return Err(Why::Bridge.into());
+        }
         Ok(Place { tags, ..place })
     }
 
@@ -118,7 +123,7 @@ fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tag
 mod tests {
     use super::*;
     use crate::kind::tests::{attribute, link, place, told};
-    use crate::kind::{Bond, Vrf};
+    use crate::kind::{Bond, Bridge, Vrf};
 
     fn vlan(ifindex: u32, on: u32, id: u16, service: bool) -> Link {
         let is = Vlan { on: Some(on), id, service, maps_priorities: false }.into();
@@ -169,6 +174,10 @@ mod tests {
         assert!(tags(&[link(1), vrf, Link { master: Some(9), ..on(1, 1) }]).is_ok());
         let maps = Vlan { on: Some(1), id: 1, service: false, maps_priorities: true };
         assert_eq!(tags(&[link(1), Link { is: maps.into(), ..link(2) }]), refused(Why::Priorities));
+        let bridge = Link { is: Bridge::default().into(), ..link(1) };
+        assert!(tags(&[bridge.clone(), on(1, 5)]).is_ok(), "a port itself");
+        let bridge = Link { ifindex: 3, name: "br0".to_owned(), ..bridge };
+        assert_eq!(tags(&[Link { master: Some(3), ..link(1) }, bridge, on(3, 5)]), refused(Why::Bridge));
         // What it lies on says why.
         assert_eq!(tags(&[link(5), on(5, 1)]), Err("e5: it has no Ethernet address".to_owned()));
         let bond = Link { is: Bond { mode: Some(0), policy: 0 }.into(), ..link(1) };

@@ -4,6 +4,7 @@ use super::Counters;
 use crate::model::{Changes, Effect, Model, SourceId};
 use crate::reading::Subject;
 use crate::source::Change;
+use wire::Mac;
 
 /// Takes a change into the model; what it was about, for a read under way.
 pub(crate) fn take_in(
@@ -30,6 +31,10 @@ pub(crate) fn take_in(
             model.remove_link(ifindex, changes);
             return Some(Subject::Link(ifindex));
         }
+        Change::Bridged(bridged) => {
+            model.set_bridged(&bridged, changes);
+            return Some(Subject::Link(bridged.ifindex));
+        }
         Change::Address(address) => {
             model.set_address(&address, changes);
             return Some(Subject::Address(address.ifindex, address.net));
@@ -45,6 +50,14 @@ pub(crate) fn take_in(
         Change::NeighbourGone(neighbour) => {
             model.remove_neighbour(neighbour.ifindex, neighbour.address, changes);
             return Some(Subject::Neighbour(neighbour.ifindex, neighbour.address));
+        }
+        Change::Station(station) => {
+            model.set_station(&station, changes);
+            return Some(Subject::Station(station.bridge, Mac(station.mac)));
+        }
+        Change::StationGone(station) => {
+            model.remove_station(station.bridge, Mac(station.mac), changes);
+            return Some(Subject::Station(station.bridge, Mac(station.mac)));
         }
         Change::Object(object) => {
             model.set_object(source, &object, changes);

@@ -27,6 +27,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+use wire::Mac;
 
 /// Datagrams heard before what they changed is programmed: updates of one prefix that arrive
 /// together are one write.
@@ -94,6 +95,8 @@ pub trait Plane {
     /// Whose an address of this machine's is now, if it is its at all. May be told when nothing
     /// changed.
     fn local(&mut self, address: IpAddr, of: Locality);
+    /// A host on a bridge is new, elsewhere or gone.
+    fn station(&mut self, _bridge: u32, _mac: Mac) {}
 }
 
 /// Counters of what the mirror did.
@@ -256,8 +259,9 @@ impl Mirror {
         self.programmer.bind(ifindex, Some(port.into()), &self.model, tables);
     }
 
-    /// As [`bind`](Self::bind), for an interface that is the bond `below` or lies on it: packets
-    /// leave by those of these interfaces whose member, which is named beside it, transmits.
+    /// As [`bind`](Self::bind), for an interface that is the bond or bridge `below` or lies on it:
+    /// packets leave by those of these interfaces whose member, which is named beside it, transmits,
+    /// and of a bridge, by the one whose member the neighbour is behind.
     pub fn bind_bond(
         &mut self,
         ifindex: u32,
@@ -265,7 +269,7 @@ impl Mirror {
         members: impl IntoIterator<Item = (InterfaceId, u32)>,
         tables: &mut Tables,
     ) {
-        let legs = Legs::of_bond(below, members);
+        let legs = Legs::of_members(below, members);
         self.programmer.bind(ifindex, Some(legs), &self.model, tables);
     }
 
@@ -348,6 +352,9 @@ impl Mirror {
         }
         for link in self.changes.links.iter().filter_map(|ifindex| self.model.links.by_index(*ifindex)) {
             plane.link(link);
+        }
+        for (bridge, mac) in &self.changes.stations {
+            plane.station(*bridge, *mac);
         }
         let locals: BTreeSet<IpAddr> = self.changes.locals.drain(..).collect();
         locals.into_iter().for_each(|address| plane.local(address, self.model.locality(address)));

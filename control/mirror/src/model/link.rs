@@ -1,7 +1,7 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
-use crate::kind::{Is, Member};
-use crate::netlink::link::LinkMessage;
+use crate::kind::{Bridged, Is, Member};
+use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::netconf::{ALL, NetconfMessage};
 use std::collections::{BTreeMap, HashMap};
 use wire::Mac;
@@ -31,6 +31,8 @@ pub struct Link {
     pub is: Is,
     /// What it is as a member of the bond that is its master, if it is one.
     pub member: Option<Member>,
+    /// What it is as a member of the bridge that is its master, if it is one.
+    pub bridged: Option<Bridged>,
     /// Linux forwards IPv4 packets that arrive here.
     pub forwarding4: bool,
     /// Linux forwards IPv6 packets (one setting for all interfaces).
@@ -127,6 +129,13 @@ impl Links {
         changed
     }
 
+    /// Takes in what a member of a bridge is now; whether anything changed.
+    pub(crate) fn set_bridged(&mut self, message: &BridgedMessage) -> bool {
+        let member = self.links.get_mut(&message.ifindex);
+        let Some(link) = member.filter(|link| link.master == Some(message.bridge)) else { return false };
+        link.bridged.replace(message.bridged) != Some(message.bridged)
+    }
+
     fn completed(&self, message: &LinkMessage) -> Link {
         let flag = |flag: i32| message.flags & flag as u32 != 0;
         let mut link = Link {
@@ -141,6 +150,7 @@ impl Links {
             master: message.master,
             is: message.is.clone(),
             member: message.member,
+            bridged: message.bridged,
             ..Link::default()
         };
         self.apply_settings(&mut link);

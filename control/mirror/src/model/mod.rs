@@ -8,6 +8,7 @@ mod link;
 mod neighbour;
 mod route;
 mod routes;
+mod stations;
 mod target;
 
 pub use link::{Link, Links};
@@ -15,18 +16,21 @@ pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;
 pub use routes::{Counts, Effect, Routes};
+pub use stations::Stations;
 pub use target::{Objects, Path, SourceId, Target, TargetId, Targets, Ways};
 
 use crate::netlink::address::Address;
-use crate::netlink::link::LinkMessage;
+use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
 use crate::netlink::request::What;
+use crate::netlink::station::StationMessage;
 use fib::Locality;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use wire::Mac;
 
 /// See the module's description.
 #[derive(Default)]
@@ -35,6 +39,8 @@ pub struct Model {
     pub links: Links,
     /// Neighbours.
     pub neighbours: Neighbours,
+    /// Hosts on bridges.
+    pub stations: Stations,
     /// Next-hop objects.
     pub objects: Objects,
     /// Routes.
@@ -55,6 +61,8 @@ pub struct Changes {
     pub links_gone: Vec<u32>,
     /// Neighbours that are new, changed or gone.
     pub neighbours: Vec<(u32, IpAddr)>,
+    /// Hosts on bridges that are new, elsewhere or gone, each with the bridge.
+    pub stations: Vec<(u32, Mac)>,
     /// Next-hop objects that are new, changed or gone.
     pub objects: Vec<(SourceId, u32)>,
     /// Targets that were retired.
@@ -249,6 +257,27 @@ impl Model {
             self.neighbours.iter().filter(|(index, ..)| *index == ifindex).map(|n| n.1).collect();
         for address in neighbours {
             self.remove_neighbour(ifindex, address, changes);
+        }
+        for (bridge, mac) in self.stations.of(ifindex) {
+            self.remove_station(bridge, mac, changes);
+        }
+    }
+
+    pub(crate) fn set_bridged(&mut self, message: &BridgedMessage, changes: &mut Changes) {
+        if self.links.set_bridged(message) {
+            changes.links.push(message.ifindex);
+        }
+    }
+
+    pub(crate) fn set_station(&mut self, message: &StationMessage, changes: &mut Changes) {
+        if self.stations.set(message) {
+            changes.stations.push((message.bridge, Mac(message.mac)));
+        }
+    }
+
+    pub(crate) fn remove_station(&mut self, bridge: u32, mac: Mac, changes: &mut Changes) {
+        if self.stations.remove(bridge, mac) {
+            changes.stations.push((bridge, mac));
         }
     }
 

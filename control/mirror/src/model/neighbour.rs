@@ -1,8 +1,8 @@
 //! Neighbours: who is behind an interface, and at which Ethernet address.
 
 use crate::netlink::neighbour::NeighbourMessage;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use wire::Mac;
 
 const INCOMPLETE: u16 = 0x01;
@@ -60,45 +60,63 @@ impl Neighbour {
 
 /// All neighbours, by address, then interface.
 #[derive(Default)]
-pub struct Neighbours(BTreeMap<(IpAddr, u32), Neighbour>);
+pub struct Neighbours {
+    by_address: BTreeMap<(IpAddr, u32), Neighbour>,
+    by_mac: BTreeSet<(u32, Mac, IpAddr)>,
+}
 
 impl Neighbours {
     /// The neighbour with this address behind this interface.
     pub fn find(&self, ifindex: u32, address: IpAddr) -> Option<&Neighbour> {
-        self.0.get(&(address, ifindex))
+        self.by_address.get(&(address, ifindex))
     }
 
     /// All, as (interface, address, neighbour).
     pub fn iter(&self) -> impl Iterator<Item = (u32, IpAddr, &Neighbour)> {
-        self.0.iter().map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
+        self.by_address.iter().map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
     }
 
     /// Those whose address is in the range, as (interface, address, neighbour).
     pub fn within(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = (u32, IpAddr, &Neighbour)> {
-        let range = self.0.range((first, 0)..=(last, u32::MAX));
+        let range = self.by_address.range((first, 0)..=(last, u32::MAX));
         range.map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
     }
 
     /// Those behind `after`, in order of address and interface.
     pub fn after(&self, after: Option<(IpAddr, u32)>) -> impl Iterator<Item = (u32, IpAddr, &Neighbour)> {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let range = self.0.range((from, std::ops::Bound::Unbounded));
+        let range = self.by_address.range((from, std::ops::Bound::Unbounded));
         range.map(|(&(address, ifindex), neighbour)| (ifindex, address, neighbour))
+    }
+
+    /// The addresses of those with this Ethernet address behind an interface.
+    pub fn at(&self, ifindex: u32, mac: Mac) -> impl Iterator<Item = IpAddr> {
+        let from = (ifindex, mac, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let from_there_on = self.by_mac.range(from..);
+        let at = from_there_on.take_while(move |(of, at, _)| (*of, *at) == (ifindex, mac));
+        at.map(|(.., address)| *address)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.by_address.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_address.is_empty()
     }
 
     pub(crate) fn set(&mut self, message: &NeighbourMessage) -> bool {
         let new = known(message);
-        self.0.insert((message.address, message.ifindex), new) != Some(new)
+        let (ifindex, address) = (message.ifindex, message.address);
+        let old = self.by_address.insert((address, ifindex), new);
+        let had = old.and_then(|old| old.mac);
+        if had != new.mac {
+            had.map(|mac| self.by_mac.remove(&(ifindex, mac, address)));
+            new.mac.map(|mac| self.by_mac.insert((ifindex, mac, address)));
+        }
+        old != Some(new)
     }
 
     /// Whether what is known forwards as the message says.
@@ -119,10 +137,46 @@ impl Neighbours {
     }
 
     pub(crate) fn remove(&mut self, ifindex: u32, address: IpAddr) -> bool {
-        self.0.remove(&(address, ifindex)).is_some()
+        let old = self.by_address.remove(&(address, ifindex));
+        old.and_then(|old| old.mac).map(|mac| self.by_mac.remove(&(ifindex, mac, address)));
+        old.is_some()
     }
 }
 
 fn known(message: &NeighbourMessage) -> Neighbour {
     Neighbour { mac: message.mac.map(Mac), state: message.state, flags: message.flags }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn neighbours_are_found_by_their_ethernet_addresses(
+            changes in prop::collection::vec((0u32..3, 0u8..4, prop::option::of(0u8..3), any::<bool>()), 0..60),
+        ) {
+            let mut neighbours = Neighbours::default();
+            for (ifindex, last, mac, gone) in changes {
+                let address = IpAddr::from([10, 0, 0, last]);
+                if gone {
+                    neighbours.remove(ifindex, address);
+                } else {
+                    let mac = mac.map(|last| [2, 0, 0, 0, 0, last]);
+                    neighbours.set(&NeighbourMessage { ifindex, address, mac, state: REACHABLE, flags: 0 });
+                }
+            }
+            for ifindex in 0..3 {
+                for mac in (0..3).map(|last| Mac([2, 0, 0, 0, 0, last])) {
+                    let all = neighbours.iter();
+                    let naive = all.filter(|(of, _, is)| *of == ifindex && is.mac == Some(mac));
+                    let naive: Vec<_> = naive.map(|(_, address, _)| address).collect();
+                    prop_assert_eq!(neighbours.at(ifindex, mac).collect::<Vec<_>>(), naive);
+                }
+            }
+            let macs = neighbours.iter().filter(|(.., is)| is.mac.is_some()).count();
+            prop_assert_eq!(neighbours.by_mac.len(), macs);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `RTM_NEWLINK` and `RTM_DELLINK`.
 
 use super::{attributes, attributes_after, mac, string, u32_at, u32_value};
-use crate::kind::{Is, Member, Said};
+use crate::kind::{Bridged, Is, Member, Said};
 
 const FIXED: usize = 16;
 const IFLA_ADDRESS: u16 = 1;
@@ -9,6 +9,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
+const IFLA_PROTINFO: u16 = 12;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
@@ -37,6 +38,35 @@ pub struct LinkMessage {
     pub is: Is,
     /// What it is as a member of a bond, if it is one.
     pub member: Option<Member>,
+    /// What it is as a member of a bridge, if it is one.
+    pub bridged: Option<Bridged>,
+}
+
+/// What a bridge says of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BridgedMessage {
+    /// The member.
+    pub ifindex: u32,
+    /// The bridge.
+    pub bridge: u32,
+    /// What the member is now.
+    pub bridged: Bridged,
+}
+
+/// Parses the body of a message of a bridge's member (family `AF_BRIDGE`); `None` when it is none.
+pub fn parse_bridged(body: &[u8]) -> Option<BridgedMessage> {
+    if *body.first()? != super::BRIDGE {
+        return None;
+    }
+    let (mut bridge, mut bridged) = (None, None);
+    for (kind, value) in attributes_after(body, FIXED)? {
+        match kind {
+            IFLA_MASTER => bridge = Some(u32_value(value)?),
+            IFLA_PROTINFO => bridged = Some(Bridged::read(value)),
+            _ => {}
+        }
+    }
+    Some(BridgedMessage { ifindex: u32_at(body, 4)?, bridge: bridge?, bridged: bridged? })
 }
 
 /// Parses the body; `None` when it is no link message, or one of a bridge's port (family
@@ -57,6 +87,7 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
         master: None,
         is: Is::default(),
         member: None,
+        bridged: None,
     };
     let (mut below, mut elsewhere, mut data) = (None, false, None);
     for (kind, value) in attributes_after(body, FIXED)? {
@@ -71,8 +102,10 @@ pub fn parse(body: &[u8]) -> Option<LinkMessage> {
                 let part = |wanted| attributes(value).find(|(kind, _)| *kind == wanted).map(|(_, part)| part);
                 link.kind = part(IFLA_INFO_KIND).map(string);
                 data = part(IFLA_INFO_DATA);
-                let of_bond = part(IFLA_INFO_SLAVE_KIND).map(string).as_deref() == Some("bond");
-                link.member = part(IFLA_INFO_SLAVE_DATA).filter(|_| of_bond).map(Member::read);
+                let slave = part(IFLA_INFO_SLAVE_KIND).map(string);
+                let of = |kind| part(IFLA_INFO_SLAVE_DATA).filter(|_| slave.as_deref() == Some(kind));
+                link.member = of("bond").map(Member::read);
+                link.bridged = of("bridge").map(Bridged::read);
             }
             _ => {}
         }
@@ -126,9 +159,24 @@ mod tests {
                 &[attribute(IFLA_MASTER, &9u32.to_ne_bytes())],
             );
             assert_eq!(link.master, Some(9));
-            link.member
+            (link.member, link.bridged)
         };
-        assert_eq!(member(b"bond\0"), Some(Member { active: true, link: true }));
-        assert_eq!(member(b"bridge\0"), None);
+        assert_eq!(member(b"bond\0"), (Some(Member { active: true, link: true }), None));
+        assert_eq!(member(b"bridge\0"), (None, Some(Bridged { forwarding: false })));
+    }
+
+    #[test]
+    fn a_bridge_says_what_its_member_is() {
+        let mut body = vec![0; FIXED];
+        body[0] = super::super::BRIDGE;
+        body[4..8].copy_from_slice(&7u32.to_ne_bytes());
+        body.extend(attribute(IFLA_MASTER, &9u32.to_ne_bytes()));
+        assert_eq!(parse_bridged(&body), None, "that it is one is not said");
+        body.extend(attribute(IFLA_PROTINFO, &attribute(1, &[3])));
+        let bridged = Bridged { forwarding: true };
+        assert_eq!(parse_bridged(&body), Some(BridgedMessage { ifindex: 7, bridge: 9, bridged }));
+        assert_eq!(parse(&body), None);
+        body[0] = 0;
+        assert_eq!(parse_bridged(&body), None);
     }
 }

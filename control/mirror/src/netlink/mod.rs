@@ -26,6 +26,7 @@ pub mod request;
 pub mod route;
 pub mod rule;
 pub mod socket;
+pub mod station;
 pub mod tc;
 pub mod xfrm;
 
@@ -33,6 +34,9 @@ pub mod xfrm;
 pub const IPV4: u8 = libc::AF_INET as u8;
 /// `AF_INET6` as the byte that stands in netlink headers.
 pub const IPV6: u8 = libc::AF_INET6 as u8;
+
+/// `AF_BRIDGE`: what bridges say of their members, and of hosts behind these.
+pub const BRIDGE: u8 = libc::AF_BRIDGE as u8;
 
 /// Flags of `nlmsghdr` that notifications carry: how the entry joined the others of its key.
 pub const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
@@ -219,6 +223,8 @@ mod tests {
         std::hint::black_box((
             route::parse(body),
             link::parse(body),
+            link::parse_bridged(body),
+            station::parse(body),
             address::parse(body),
             neighbour::parse(body),
             nexthop::parse(body),

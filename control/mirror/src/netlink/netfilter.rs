@@ -32,6 +32,8 @@ const NFTA_RULE_HANDLE: u16 = 3;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
+/// A family of chains: what passes bridges.
+const BRIDGE: &str = "bridge";
 /// `NFPROTO_INET`.
 const INET: u8 = 1;
 const NF_ACCEPT: u32 = 1;
@@ -42,7 +44,7 @@ const OWN: (&str, &str) = ("inet", "bifrost");
 /// A chain of nftables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chain {
-    /// `inet`, `ip`, `ip6` or `netdev`.
+    /// `inet`, `ip`, `ip6`, `netdev` or `bridge`.
     pub family: &'static str,
     /// Its table.
     pub table: String,
@@ -80,14 +82,14 @@ impl Chain {
     /// Whether it can drop or rewrite what comes for this machine, or what this machine sends.
     pub fn concerns_this_machine(&self) -> bool {
         // Input and output.
-        let passed = self.family != "netdev" && matches!(self.hook, Some(1 | 3));
+        let passed = !["netdev", BRIDGE].contains(&self.family) && matches!(self.hook, Some(1 | 3));
         passed && !self.is_own() && (self.rules > 0 || !self.accepts)
     }
 
     /// Whether it can drop or rewrite packets that Linux forwards. Those of Bifrost's own table say
     /// what Bifrost does itself.
     pub fn concerns_forwarding(&self) -> bool {
-        if self.is_own() {
+        if self.is_own() || self.family == BRIDGE {
             return false;
         }
         let passed = match (self.family, self.hook) {
@@ -97,6 +99,14 @@ impl Chain {
             ("inet", Some(0 | 2 | 4 | 5)) | (_, Some(0 | 2 | 4)) => true,
             _ => false,
         };
+        passed && (self.rules > 0 || !self.accepts)
+    }
+
+    /// Whether it can drop or rewrite what is routed from a bridge or to it. What a bridge passes
+    /// from member to member is Linux's in any case.
+    pub fn concerns_bridges(&self) -> bool {
+        const FORWARD: u32 = 2;
+        let passed = self.family == BRIDGE && self.hook.is_some_and(|hook| hook != FORWARD);
         passed && (self.rules > 0 || !self.accepts)
     }
 }
@@ -163,6 +173,7 @@ pub fn parse_chain(body: &[u8]) -> Option<Chain> {
         1 => "inet",
         2 => "ip",
         5 => "netdev",
+        7 => BRIDGE,
         10 => "ip6",
         _ => return None,
     };

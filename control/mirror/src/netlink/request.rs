@@ -1,7 +1,7 @@
 //! The requests that the mirror sends: dumps, and the wish that a neighbour be resolved.
 
 use super::group::{GROUPS4, GROUPS6};
-use super::{IPV4, IPV6};
+use super::{BRIDGE, IPV4, IPV6};
 use std::net::{IpAddr, Ipv4Addr};
 
 const RTM_GETLINK: u16 = 18;
@@ -40,6 +40,8 @@ pub enum What {
     Addresses,
     /// Neighbours, both families.
     Neighbours,
+    /// Hosts on bridges.
+    Stations,
     /// Next-hop objects.
     Objects,
     /// IPv4 routes of all tables.
@@ -50,12 +52,13 @@ pub enum What {
 
 impl What {
     /// All, in the order in which they depend on each other.
-    pub const ALL: [What; 8] = [
+    pub const ALL: [What; 9] = [
         What::Links,
         What::Netconf4,
         What::Netconf6,
         What::Addresses,
         What::Neighbours,
+        What::Stations,
         What::Objects,
         What::Routes4,
         What::Routes6,
@@ -70,6 +73,7 @@ pub fn dump(what: What) -> Vec<u8> {
         What::Netconf6 => (RTM_GETNETCONF, IPV6, 4),
         What::Addresses => (RTM_GETADDR, 0, 8),
         What::Neighbours => (RTM_GETNEIGH, 0, 12),
+        What::Stations => (RTM_GETNEIGH, BRIDGE, 12),
         What::Objects => (RTM_GETNEXTHOP, 0, 8),
         What::Routes4 => (RTM_GETROUTE, IPV4, 12),
         What::Routes6 => (RTM_GETROUTE, IPV6, 12),

@@ -9,6 +9,7 @@ use crate::model::Model;
 use fib::{Adjacency, AdjacencyId, FibError, InterfaceId, NextHopId, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use wire::Mac;
 
 /// No port: packets go to Linux.
 pub(crate) const FOREIGN: InterfaceId = InterfaceId(0xffff);
@@ -21,6 +22,18 @@ pub(crate) struct Key {
     pub gateway: Option<IpAddr>,
     pub mtu: u32,
     pub interface: InterfaceId,
+    pub behind: Behind,
+}
+
+/// Where on the link the neighbour must be, or packets to it are Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Behind {
+    /// Wherever.
+    Any,
+    /// Behind this member of the bridge.
+    Member(u32),
+    /// Linux has it, or looks for it.
+    Linux,
 }
 
 /// For the log.
@@ -34,7 +47,13 @@ impl std::fmt::Display for Key {
 }
 
 impl Key {
-    pub const FOREIGN: Key = Key { ifindex: 0, gateway: None, mtu: 0, interface: FOREIGN };
+    pub const FOREIGN: Key =
+        Key { ifindex: 0, gateway: None, mtu: 0, interface: FOREIGN, behind: Behind::Linux };
+
+    /// Whether packets are Linux's by an interface that is not the plane's.
+    pub fn is_foreign(&self) -> bool {
+        self.interface == FOREIGN
+    }
 }
 
 struct Slot {
@@ -88,7 +107,7 @@ impl Adjacencies {
             self.by_id.remove(&slot.id);
             self.slots.remove(key);
             if let Some(gateway) = key.gateway
-                && self.of_neighbour(key.ifindex, gateway).next().is_none()
+                && self.of_neighbour(key.ifindex, gateway).all(Key::is_foreign)
             {
                 self.unresolved.remove(&(key.ifindex, gateway));
             }
@@ -109,7 +128,8 @@ impl Adjacencies {
 
     /// Brings what is written for all neighbours behind an interface up to date.
     pub fn refresh_link(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) -> Result<(), FibError> {
-        let from = Key { ifindex, gateway: None, mtu: 0, interface: InterfaceId(0) };
+        let interface = InterfaceId(0);
+        let from = Key { ifindex, gateway: None, mtu: 0, interface, behind: Behind::Any };
         let keys: Vec<Key> =
             self.slots.range(from..).map(|(key, _)| *key).take_while(|key| key.ifindex == ifindex).collect();
         self.refresh(&keys, model, tables).map(drop)
@@ -180,13 +200,14 @@ impl Adjacencies {
     }
 
     fn of_neighbour(&self, ifindex: u32, address: IpAddr) -> impl Iterator<Item = &Key> {
-        let from = Key { ifindex, gateway: Some(address), mtu: 0, interface: InterfaceId(0) };
-        let to = Key { mtu: u32::MAX, interface: InterfaceId(u16::MAX), ..from };
+        let interface = InterfaceId(0);
+        let from = Key { ifindex, gateway: Some(address), mtu: 0, interface, behind: Behind::Any };
+        let to = Key { mtu: u32::MAX, interface: InterfaceId(u16::MAX), behind: Behind::Linux, ..from };
         self.slots.range(from..=to).map(|(key, _)| key)
     }
 
     fn note_resolution(&mut self, key: &Key, content: &Adjacency) {
-        let Some(gateway) = key.gateway else {
+        let Some(gateway) = key.gateway.filter(|_| !key.is_foreign()) else {
             return;
         };
         if content.mac.is_none() {
@@ -206,7 +227,14 @@ fn wanted(key: &Key, model: &Model) -> Adjacency {
     let mac = match link {
         // There is nobody but the other end.
         Some(link) if !link.is.kind().has_neighbours() => Some([0; 6]),
-        _ => neighbour.and_then(|neighbour| neighbour.usable()).map(|mac| mac.0),
+        _ => {
+            let is_there = |mac: &Mac| match key.behind {
+                Behind::Any => true,
+                Behind::Member(member) => model.stations.member(key.ifindex, *mac) == Some(member),
+                Behind::Linux => false,
+            };
+            neighbour.and_then(|neighbour| neighbour.usable()).filter(is_there).map(|mac| mac.0)
+        }
     };
     Adjacency { interface: key.interface, mtu, mac }
 }

@@ -171,6 +171,13 @@ fn content(
 ) -> Result<NextHop, FibError> {
     let ways = match next_hop_key::resolve(&next_hop_key, model, ports) {
         Outcome::Fixed(next_hop) => return Ok(next_hop),
+        Outcome::Foreign(next_hop, ways) => {
+            for key in ways {
+                adjacencies.acquire(key, id, model, tables)?;
+                keys.push(key);
+            }
+            return Ok(next_hop);
+        }
         Outcome::Ways(ways) => ways,
     };
     let mut paths = Vec::with_capacity(ways.len());

@@ -1,12 +1,17 @@
 //! Where packets leave that Linux sends by an interface: by one interface of the plane's, or, where
-//! Linux's is a bond or lies on one, by one for each member (a *leg*).
+//! Linux's is a bond or lies on one, or is a bridge, by one for each member (a *leg*).
 //!
 //! A way over a bond becomes a way over each leg that transmits now, so that the flow hash chooses
 //! the member as it chooses among gateways: a flow stays on its member, and when a member goes only
 //! its flows move. What transmits is read from the model, so the kernel's word about a member is in
 //! the tables with the next hops that it concerns.
+//!
+//! A way over a bridge is one over the leg whose member the neighbour is behind. While Linux does
+//! not know where that is, packets are for Linux to find out; and so are all to who is behind a
+//! member that is no port.
 
-use crate::model::{Links, Model};
+use super::adjacency::{Behind, FOREIGN};
+use crate::model::{Link, Links, Model};
 use fib::InterfaceId;
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -20,28 +25,28 @@ const ACTIVE_BACKUP: Option<u8> = Some(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Legs {
     legs: SmallVec<[Leg; 1]>,
-    /// The bond below, by Linux's index.
-    bond: Option<u32>,
+    /// The bond or bridge below, by Linux's index.
+    below: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leg {
     interface: InterfaceId,
-    /// The member of the bond, by Linux's index.
+    /// The member of the bond or bridge, by Linux's index.
     member: u32,
 }
 
 impl From<InterfaceId> for Legs {
     fn from(interface: InterfaceId) -> Legs {
-        Legs { legs: SmallVec::from_slice(&[Leg { interface, member: 0 }]), bond: None }
+        Legs { legs: SmallVec::from_slice(&[Leg { interface, member: 0 }]), below: None }
     }
 }
 
 impl Legs {
-    /// Those on the members of a bond.
-    pub fn of_bond(bond: u32, members: impl IntoIterator<Item = (InterfaceId, u32)>) -> Legs {
+    /// Those on the members of a bond or bridge.
+    pub fn of_members(below: u32, members: impl IntoIterator<Item = (InterfaceId, u32)>) -> Legs {
         let legs = members.into_iter().map(|(interface, member)| Leg { interface, member }).collect();
-        Legs { legs, bond: Some(bond) }
+        Legs { legs, below: Some(below) }
     }
 
     /// One of them, to name the interface by.
@@ -51,21 +56,49 @@ impl Legs {
 
     /// Whether what they come to depends on this interface of Linux's.
     pub fn depend_on(&self, ifindex: u32) -> bool {
-        self.bond.is_some_and(|bond| bond == ifindex || self.legs.iter().any(|leg| leg.member == ifindex))
+        self.below.is_some_and(|below| below == ifindex || self.legs.iter().any(|leg| leg.member == ifindex))
     }
 
-    /// By which packets to a neighbour leave now; none where no member transmits.
-    pub fn towards(&self, neighbour: IpAddr, model: &Model) -> SmallVec<[InterfaceId; 1]> {
-        let Some(bond) = self.bond else { return self.legs.iter().map(|leg| leg.interface).collect() };
+    /// By which packets to a neighbour leave now, and where it must be then; none where no member of
+    /// a bond transmits.
+    pub fn towards(&self, neighbour: IpAddr, model: &Model) -> SmallVec<[(InterfaceId, Behind); 1]> {
+        let any = |leg: &Leg| (leg.interface, Behind::Any);
+        let Some(below) = self.below else { return self.legs.iter().map(any).collect() };
+        match model.links.by_index(below).filter(|link| link.is_bridge()) {
+            Some(bridge) => self.towards_member(bridge, neighbour, model).into_iter().collect(),
+            None => self.towards_members(below, neighbour, model).into_iter().map(any).collect(),
+        }
+    }
+
+    /// Of a bridge.
+    fn towards_member(
+        &self,
+        bridge: &Link,
+        neighbour: IpAddr,
+        model: &Model,
+    ) -> Option<(InterfaceId, Behind)> {
+        let known = model.neighbours.find(bridge.ifindex, neighbour).and_then(|known| known.usable());
+        let Some(member) = known.and_then(|mac| model.stations.member(bridge.ifindex, mac)) else {
+            return self.first().map(|interface| (interface, Behind::Linux));
+        };
+        let Some(leg) = self.legs.iter().find(|leg| leg.member == member) else {
+            return Some((FOREIGN, Behind::Linux));
+        };
+        let is_sent = |link: &Link| link.master == Some(bridge.ifindex) && link.is_sent_by_bridge();
+        let sends = model.links.by_index(member).is_some_and(is_sent);
+        Some((leg.interface, if sends { Behind::Member(member) } else { Behind::Linux }))
+    }
+
+    /// Of a bond.
+    fn towards_members(&self, bond: u32, neighbour: IpAddr, model: &Model) -> SmallVec<[&Leg; 1]> {
         let transmits = |leg: &&Leg| model.links.is_sent_by(bond, leg.member);
         let sending = self.legs.iter().filter(transmits);
         let says = model.links.by_index(bond).and_then(|link| link.bond()).unwrap_or_default();
         if says.mode != ACTIVE_BACKUP && BY_NEIGHBOUR.contains(&says.policy) {
             // All packets to one neighbour by one member, and to another perhaps by another.
-            let chosen = sending.max_by_key(|leg| rank(neighbour, leg.member));
-            return chosen.into_iter().map(|leg| leg.interface).collect();
+            return sending.max_by_key(|leg| rank(neighbour, leg.member)).into_iter().collect();
         }
-        sending.map(|leg| leg.interface).collect()
+        sending.collect()
     }
 }
 
@@ -125,7 +158,7 @@ mod tests {
 
     fn link(ifindex: u32) -> LinkMessage {
         let name = format!("e{ifindex}");
-        let (kind, master, member) = (None, None, None);
+        let (kind, master, member, bridged) = (None, None, None, None);
         LinkMessage {
             ifindex,
             name,
@@ -136,6 +169,7 @@ mod tests {
             master,
             is: Is::default(),
             member,
+            bridged,
         }
     }
 
@@ -155,7 +189,7 @@ mod tests {
             let legs: Vec<_> = world.members().map(|member| (InterfaceId(member as u16), member)).collect();
             legs.iter().for_each(|(_, member)| world.member(*member, Some(true)));
             let World { tables, model, programmer, .. } = &mut world;
-            programmer.bind(BOND, Some(Legs::of_bond(BOND, legs)), model, tables);
+            programmer.bind(BOND, Some(Legs::of_members(BOND, legs)), model, tables);
             programmer.bind(PLAIN, Some(InterfaceId(PLAIN as u16).into()), model, tables);
             for ifindex in [BOND, PLAIN] {
                 (1..=60).for_each(|last| world.neighbour(ifindex, last));
@@ -290,7 +324,10 @@ mod tests {
         let ways = |world: &World| -> Vec<IpAddr> {
             (1..=60).map(|last| gateway(BOND, last)).filter(|_| world.members > 0).collect()
         };
-        let by = |world: &World, to: IpAddr| world.programmer.ports[&BOND].towards(to, &world.model).to_vec();
+        let by = |world: &World, to: IpAddr| {
+            let ways = world.programmer.ports[&BOND].towards(to, &world.model);
+            ways.into_iter().map(|(interface, _)| interface).collect::<Vec<_>>()
+        };
         for to in ways(&world) {
             let members = by(&world, to);
             assert_eq!(members.len(), 1, "{members:?}");

@@ -11,6 +11,8 @@
 //! worked through in slices for their next best route ([`Programmer::rescan`]).
 
 mod adjacency;
+#[cfg(test)]
+mod bridge_tests;
 mod decision;
 mod hops;
 mod legs;
@@ -56,8 +58,8 @@ pub(crate) struct Programmer {
     /// What table `local` says at prefixes that may cover others.
     covers: HashMap<IpNet, NextHopKey>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
-    /// What interfaces are as bonds and as members of bonds.
-    bonding: HashMap<u32, (Option<Bond>, Option<u32>, bool)>,
+    /// What interfaces are as bonds and bridges, and as members of such.
+    bonding: HashMap<u32, (Option<Bond>, bool, Option<u32>, bool)>,
     objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
@@ -224,14 +226,17 @@ impl Programmer {
             }
         }
         for (ifindex, address) in std::mem::take(&mut changes.neighbours) {
-            match self.hops.adjacencies.refresh_neighbour(ifindex, address, model, tables) {
-                Ok(users) => users.into_iter().for_each(|id| self.refresh(id, model, tables)),
-                Err(error) => self.note(&error),
-            }
+            self.refresh_neighbour(ifindex, address, model, tables);
             if self.ports.contains_key(&ifindex)
                 && let Some(table) = self.vrfs.of_link(ifindex, model)
             {
                 self.pending.push_back(Place { table, prefix: host(address) });
+            }
+        }
+        // Behind its neighbours: where somebody new is may be told before it is known who that is.
+        for (bridge, mac) in std::mem::take(&mut changes.stations) {
+            for address in model.neighbours.at(bridge, mac).collect::<Vec<_>>() {
+                self.refresh_neighbour(bridge, address, model, tables);
             }
         }
         for (prefix, table) in changes.prefixes.drain(..) {
@@ -243,6 +248,14 @@ impl Programmer {
                 self.pending.push_back(Place { table, prefix });
                 self.hosts_within(Place { table, prefix }, model);
             }
+        }
+    }
+
+    /// What leads to a neighbour, which is another now, or elsewhere.
+    fn refresh_neighbour(&mut self, ifindex: u32, address: IpAddr, model: &Model, tables: &mut Tables) {
+        match self.hops.adjacencies.refresh_neighbour(ifindex, address, model, tables) {
+            Ok(users) => users.into_iter().for_each(|id| self.refresh(id, model, tables)),
+            Err(error) => self.note(&error),
         }
     }
 
@@ -286,13 +299,14 @@ impl Programmer {
             self.hosts_on(ifindex, before, model);
             self.hosts_on(ifindex, table, model);
         }
-        let bonding = (link.bond(), link.master, link.transmits());
+        let sends = link.transmits() || link.is_sent_by_bridge();
+        let bonding = (link.bond(), link.is_bridge(), link.master, sends);
         if self.bonding.insert(ifindex, bonding) != Some(bonding) {
             self.refresh_bonds(ifindex, model, tables);
         }
     }
 
-    /// The ways over bonds that have this interface as a member, or are it.
+    /// The ways over bonds and bridges that have this interface as a member, or are it.
     fn refresh_bonds(&mut self, ifindex: u32, model: &Model, tables: &mut Tables) {
         let concerned = self.ports.iter().filter(|(_, legs)| legs.depend_on(ifindex));
         for above in concerned.map(|(above, _)| *above).collect::<Vec<_>>() {

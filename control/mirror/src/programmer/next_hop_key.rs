@@ -5,7 +5,7 @@
 //! target 7 says"); [`resolve`] says what that comes to at the moment, given interfaces, neighbours
 //! and ports.
 
-use super::adjacency::Key;
+use super::adjacency::{Behind, Key};
 use super::legs::Legs;
 use crate::model::{Kind, Model, Path, Route, TargetId, Ways};
 use fib::NextHop;
@@ -80,6 +80,8 @@ impl NextHopKey {
 pub(crate) enum Outcome {
     /// Nothing that needs adjacencies.
     Fixed(NextHop),
+    /// Linux has it, by these ways: what they hang on is looked after.
+    Foreign(NextHop, Vec<Key>),
     /// These ways, each with its weight and whether it takes part now.
     Ways(Vec<(Key, u16, bool)>),
 }
@@ -196,10 +198,11 @@ pub(crate) fn resolve(next_hop_key: &NextHopKey, model: &Model, ports: &Ports) -
         NextHopKey::Linux => NextHop::Punt,
         NextHopKey::Host { ifindex, address, mtu, .. } => match ports.get(ifindex) {
             Some(legs) if path_alive(model, &bare(*ifindex), address.is_ipv6()) => {
-                match keys(legs, *ifindex, *address, *mtu, model) {
-                    none if none.is_empty() => foreign(&[&bare(*ifindex)], *mtu, model),
-                    keys => return Outcome::Ways(keys.into_iter().map(|key| (key, 1, true)).collect()),
+                let keys = keys(legs, *ifindex, *address, *mtu, model);
+                if keys.iter().all(Key::is_foreign) {
+                    return Outcome::Foreign(foreign(&[&bare(*ifindex)], *mtu, model), keys);
                 }
+                return Outcome::Ways(keys.into_iter().map(|key| (key, 1, true)).collect());
             }
             _ => foreign(&[&bare(*ifindex)], *mtu, model),
         },
@@ -235,8 +238,9 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         return Outcome::Fixed(NextHop::Glean(interface));
     }
     let ways: Vec<Way> = alive.iter().map(|path| Way::of(path, mtu, model, ports)).collect();
-    if ways.iter().all(|way| way.keys.is_empty()) {
-        return Outcome::Fixed(foreign(&alive, mtu, model));
+    if ways.iter().flat_map(|way| &way.keys).all(Key::is_foreign) {
+        let keys = ways.into_iter().flat_map(|way| way.keys).collect();
+        return Outcome::Foreign(foreign(&alive, mtu, model), keys);
     }
     // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the
     // senders.
@@ -272,7 +276,8 @@ impl Way {
         let (false, Some(legs)) = (path.encap, ports.get(&path.ifindex)) else { return none };
         if !has_neighbours(model, path.ifindex) {
             // Whatever the gateway: it is at the other end.
-            let key = |interface| Key { ifindex: path.ifindex, gateway: None, mtu, interface };
+            let (ifindex, behind) = (path.ifindex, Behind::Any);
+            let key = |interface| Key { ifindex, gateway: None, mtu, interface, behind };
             return Way { keys: legs.first().map(key).into_iter().collect(), ..none };
         }
         let Some(gateway) = path.gateway else { return none };
@@ -290,7 +295,7 @@ impl Way {
 
 /// The adjacencies to a neighbour on an interface of the plane's.
 fn keys(legs: &Legs, ifindex: u32, gateway: IpAddr, mtu: u32, model: &Model) -> Vec<Key> {
-    let key = |interface| Key { ifindex, gateway: Some(gateway), mtu, interface };
+    let key = |(interface, behind)| Key { ifindex, gateway: Some(gateway), mtu, interface, behind };
     legs.towards(gateway, model).into_iter().map(key).collect()
 }
 

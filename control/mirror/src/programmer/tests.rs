@@ -248,6 +248,7 @@ fn link(ifindex: u32, up: bool) -> LinkMessage {
         master: None,
         is: crate::kind::Is::default(),
         member: None,
+        bridged: None,
     }
 }
 

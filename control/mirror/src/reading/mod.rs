@@ -24,11 +24,12 @@ mod routes;
 use crate::model::{Changes, Model, Route, SourceId, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Dump;
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station};
 use ipnet::IpNet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
+use wire::Mac;
 
 /// Restarts of a dump that changes keep interrupting, before what it says is taken as it is.
 const RESTARTS: u32 = 8;
@@ -43,6 +44,7 @@ pub(crate) enum Subject {
     Link(u32),
     Address(u32, IpNet),
     Neighbour(u32, IpAddr),
+    Station(u32, Mac),
     Object(u32),
     Prefix(IpNet),
 }
@@ -60,6 +62,7 @@ impl Subject {
             Subject::Link(ifindex) => format!("the interface {}", name(*ifindex)),
             Subject::Address(ifindex, net) => format!("the address {net} of {}", name(*ifindex)),
             Subject::Neighbour(ifindex, address) => format!("the neighbour {address} on {}", name(*ifindex)),
+            Subject::Station(bridge, mac) => format!("the host {mac} on {}", name(*bridge)),
             Subject::Object(id) => format!("the next-hop object {id}"),
             Subject::Prefix(prefix) => format!("a route to {prefix}"),
         }
@@ -309,6 +312,15 @@ impl Reading {
                     model.set_neighbour(&neighbour, changes);
                 }
             }
+            What::Stations => {
+                let Some(station) = station::parse(body) else { return };
+                let subject = Subject::Station(station.bridge, Mac(station.mac));
+                let agrees = model.stations.agrees(&station);
+                if self.must_set(step, subject, agrees, || format!("the host {} elsewhere", Mac(station.mac)))
+                {
+                    model.set_station(&station, changes);
+                }
+            }
             What::Objects => {
                 let Some(object) = nexthop::parse(body) else { return };
                 let agrees = model.objects.find(SourceId::Netlink, object.id) == Some(&object);
@@ -385,6 +397,7 @@ impl Reading {
                 Subject::Link(ifindex) => model.remove_link(ifindex, changes),
                 Subject::Address(ifindex, net) => model.remove_address((ifindex, net), changes),
                 Subject::Neighbour(ifindex, address) => model.remove_neighbour(ifindex, address, changes),
+                Subject::Station(bridge, mac) => model.remove_station(bridge, mac, changes),
                 Subject::Object(id) => model.remove_object(SourceId::Netlink, id, changes),
                 Subject::Prefix(_) => {}
             }
@@ -401,6 +414,9 @@ fn subjects(what: What, model: &Model) -> Vec<Subject> {
         What::Neighbours => {
             model.neighbours.iter().map(|(i, address, _)| Subject::Neighbour(i, address)).collect()
         }
+        What::Stations => {
+            model.stations.iter().map(|(bridge, mac, _)| Subject::Station(bridge, mac)).collect()
+        }
         What::Objects => {
             model.objects.iter(SourceId::Netlink).map(|object| Subject::Object(object.id)).collect()
         }
@@ -416,6 +432,7 @@ pub(crate) fn steps_for(suspects: &HashSet<Subject>) -> BTreeSet<What> {
             Subject::Link(_) => What::Links,
             Subject::Address(..) => What::Addresses,
             Subject::Neighbour(..) => What::Neighbours,
+            Subject::Station(..) => What::Stations,
             Subject::Object(_) => What::Objects,
             Subject::Prefix(IpNet::V4(_)) => What::Routes4,
             Subject::Prefix(IpNet::V6(_)) => What::Routes6,

@@ -5,7 +5,10 @@
 //! aimed: their paths are put down, so that it can be asked where they would go; those of them that
 //! may then depart.
 
-use fib::{AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, InterfaceId, NextHopId, View};
+use fib::{
+    AdjacencyId, AdjacencyWord, Hop, HopKind, Hops, InterfaceFlags, InterfaceId, InterfaceWord, NextHopId,
+    View,
+};
 use graph::BATCH;
 use port::Packet;
 use wire::which::{bits, lowest, numbers, which};
@@ -211,11 +214,27 @@ fn ways_of<F: Leave>(chosen: &mut Chosen<F>, these: u64, view: &View, packets: &
         fits & neighbours[n].resolved() & (upper.inputs[n] != outputs[n])
     });
     for (interface, group) in by_output(outputs, aimed) {
-        if !hops.interface(interface).flags().contains(SENDS) {
+        let out = hops.interface(interface);
+        if !out.flags().contains(SENDS) {
             aimed &= !group;
+        } else if bridge_of(out) != 0 {
+            aimed &= !came_by(&hops, bridge_of(out), &upper.inputs, group);
         }
     }
     aimed
+}
+
+/// The bridge, by Linux's index, that an interface is; 0: it is none.
+#[inline(always)]
+pub(super) fn bridge_of(interface: InterfaceWord) -> u32 {
+    if interface.flags().contains(InterfaceFlags::BRIDGED) { interface.ifindex() } else { 0 }
+}
+
+/// Packets (bits) that came in by a bridge that they leave by: their senders may have to be told.
+#[inline(never)]
+fn came_by(hops: &Hops<'_>, bridge: u32, inputs: &[u16; BATCH], these: u64) -> u64 {
+    let came = numbers(these).filter(|n| hops.interface(InterfaceId(inputs[*n])).ifindex() == bridge);
+    came.fold(0, |came, n| came | 1 << n)
 }
 
 wide! {
@@ -223,7 +242,7 @@ wide! {
         let (hops, mut kept) = (view.hops(), 0);
         for (interface, group) in by_output(&chosen.ways.outputs, these) {
             // It did send when they were aimed. By now they are counted, so they go.
-            let gate = Gate { hops, interface, source: Source::of(&hops, interface) };
+            let gate = Gate { hops, interface, source: Source::of(&hops, interface), bridge: 0 };
             kept |= depart_by(&gate, chosen, group, packets);
         }
         chosen.in_batch(these & !kept)
@@ -269,22 +288,27 @@ struct Gate<'a> {
     hops: Hops<'a>,
     interface: InterfaceId,
     source: Source,
+    /// The bridge that it is; else 0.
+    bridge: u32,
 }
 
 impl Gate<'_> {
     fn new(view: &View) -> Gate<'_> {
         let hops = view.hops();
-        Gate { hops, interface: InterfaceId::NONE, source: Source::of(&hops, InterfaceId::NONE) }
+        let interface = InterfaceId::NONE;
+        Gate { hops, interface, source: Source::of(&hops, interface), bridge: 0 }
     }
 
     /// Whether an interface sends, which then is that of the gate.
     #[inline(always)]
     fn turn_to(&mut self, interface: InterfaceId) -> bool {
         if interface != self.interface {
-            if !self.hops.interface(interface).flags().contains(SENDS) {
+            let out = self.hops.interface(interface);
+            if !out.flags().contains(SENDS) {
                 return false;
             }
             (self.interface, self.source) = (interface, Source::of(&self.hops, interface));
+            self.bridge = bridge_of(out);
         }
         true
     }
@@ -301,7 +325,13 @@ impl Gate<'_> {
         let fits = packet.len() - ETHERNET <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
         let way = self.turn_to(adjacency.interface())
             && fits & adjacency.resolved() & (packet.input != adjacency.interface());
-        if way { Some((path, adjacency)) } else { None }
+        if way && !(self.bridge != 0 && self.is_back(packet)) { Some((path, adjacency)) } else { None }
+    }
+
+    /// Whether a packet leaves by the bridge that it came in by.
+    #[inline(always)]
+    fn is_back(&self, packet: &Packet) -> bool {
+        self.hops.interface(packet.input).ifindex() == self.bridge
     }
 
     /// Sends a packet its way. False, and nothing done, if it cannot be done.

@@ -1,4 +1,4 @@
-//! # Redirect4: what leaves by the port it came in by (IPv4)
+//! # Redirect4: what leaves by the interface it came in by (IPv4)
 //!
 //! Group: router
 //! Usage: `Redirect4`
@@ -15,7 +15,7 @@
 //! - 0: to be forwarded here
 //! - 1: for Linux to forward
 //!
-//! # Redirect6: what leaves by the port it came in by (IPv6)
+//! # Redirect6: what leaves by the interface it came in by (IPv6)
 //!
 //! Group: router
 //! Usage: `Redirect6`
@@ -31,11 +31,14 @@ use std::marker::PhantomData;
 
 use super::context::SharedContext;
 use super::router_context::on_tables;
+use fib::{InterfaceId, View};
 use flow::Tuple;
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 
+use super::RouterContext;
 use super::family::Family;
+use super::leave::bridge_of;
 use super::limit::{Destinations, IcmpLimits, Total};
 
 /// The class `Redirect4`.
@@ -47,7 +50,7 @@ pub const REDIRECT4: Class = Class {
     source: include_str!("redirect.rs"),
     make: |arguments, setup| {
         let context = setup.environment.get::<SharedContext>().map(|context| (*context).clone());
-        on_tables(arguments, setup, |_| Redirect::<super::V4>::at(context))
+        on_tables(arguments, setup, |router| Redirect::<super::V4>::at(context, router))
     },
 };
 
@@ -60,7 +63,7 @@ pub const REDIRECT6: Class = Class {
     source: include_str!("redirect.rs"),
     make: |arguments, setup| {
         let context = setup.environment.get::<SharedContext>().map(|context| (*context).clone());
-        on_tables(arguments, setup, |_| Redirect::<super::V6>::at(context))
+        on_tables(arguments, setup, |router| Redirect::<super::V6>::at(context, router))
     },
 };
 
@@ -70,12 +73,13 @@ const LINUX: usize = 1;
 /// At most 20 a second in all, and one in 5 seconds for each sender.
 const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000_000 };
 
-/// Finds packets whose output port is their input port. Outputs: `forward`, `linux` (a few of
+/// Finds packets whose output is their input, or another member of the same bridge. Outputs: `forward`, `linux` (a few of
 /// them).
 pub struct Redirect<F: Family> {
     total: Total,
     senders: Destinations,
     context: Option<SharedContext>,
+    view: Option<View>,
     _family: PhantomData<F>,
 }
 
@@ -86,13 +90,19 @@ impl<F: Family> Redirect<F> {
             total: Total::new(),
             senders: Destinations::with_burst(1),
             context: None,
+            view: None,
             _family: PhantomData,
         }
     }
 
-    /// At the context where it is noted what is translated.
-    fn at(context: Option<SharedContext>) -> Redirect<F> {
-        Redirect { context, ..Redirect::new() }
+    /// At the context where it is noted what is translated; bridges are known from the tables.
+    fn at(context: Option<SharedContext>, router: &RouterContext) -> Redirect<F> {
+        Redirect { context, view: Some(router.view.clone()), ..Redirect::new() }
+    }
+
+    /// The bridge that an interface is; 0: it is none.
+    fn bridge_of(&self, interface: InterfaceId) -> u32 {
+        self.view.as_ref().map_or(0, |view| bridge_of(view.interface(interface)))
     }
 
     /// Whether a packet goes elsewhere than it says, or will seem to come from elsewhere.
@@ -125,9 +135,12 @@ where
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut back = 0u64;
+        let (mut back, mut output, mut bridge) = (0u64, InterfaceId::NONE, 0);
         for (index, packet) in batch.packets().iter().enumerate() {
-            if packet.input == packet.output {
+            if packet.output != output {
+                (output, bridge) = (packet.output, self.bridge_of(packet.output));
+            }
+            if packet.input == output || bridge != 0 && self.bridge_of(packet.input) == bridge {
                 back |= 1 << index;
             }
         }

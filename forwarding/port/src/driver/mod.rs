@@ -454,6 +454,18 @@ impl Driver {
         groups::change(map.as_fd(), &mut self.groups, groups).map_err(failed("groups", "write"))
     }
 
+    /// Frames of a host that come by this member of a bridge may be forwarded, or are Linux's.
+    pub fn know_sender(&mut self, member: InterfaceId, mac: [u8; 6], known: bool) -> Result<(), DriverError> {
+        let [a, b, c, d, e, f] = mac;
+        let key = u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | u64::from(member.0);
+        let map = self.shared("senders")?;
+        let done = match known {
+            true => sys::map_update(map, &key.to_ne_bytes(), &[1]),
+            false => sys::map_delete(map, &key.to_ne_bytes()),
+        };
+        done.map_err(failed("senders", "write"))
+    }
+
     /// Where a thread of its own says which link addresses of virtual routers are taken.
     pub fn virtual_routers(&self) -> Result<VirtualRouters, DriverError> {
         let map = self.shared("virtual_routers")?.try_clone_to_owned();

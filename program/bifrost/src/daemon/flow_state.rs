@@ -138,9 +138,10 @@ impl Forwarding {
             let reserved = if place.tags != fib::Tags::None {
                 plane.reserve_interface(&link.name).map(drop)
             } else if let Some(rule) = interfaces::rule(link, links, router) {
-                let bond = interfaces::bond_of(link, links, router);
-                let bond =
-                    bond.and_then(|bond| ports::interface(bond, mirror.table_of(bond.ifindex), [true; 2]));
+                // A bridge is Linux's where flows are known.
+                let bond = interfaces::whole_of(link, links, router).filter(|(whole, _)| !whole.is_bridge());
+                let bond = bond
+                    .and_then(|(bond, _)| ports::interface(bond, mirror.table_of(bond.ifindex), [true; 2]));
                 let expected = plane.expect(&link.name, settings::port(rule, router));
                 expected.map(|id| plane.join(id, bond, tables))
             } else {

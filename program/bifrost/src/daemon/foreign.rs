@@ -59,7 +59,17 @@ impl Foreign {
         let reach = left_to_linux(&self.beyond, wishes);
         let (tunnels, before) = (self.reaches_tunnels(), had);
         let changed = std::mem::replace(&mut self.reach, reach) != self.reach || steered;
-        changed || before.own != self.beyond.own || tunnels != self.reaches_tunnels()
+        let others = before.own != self.beyond.own || before.bridged != self.beyond.bridged;
+        changed || others || tunnels != self.reaches_tunnels()
+    }
+
+    /// Why bridges are Linux's, whatever each is.
+    pub(crate) fn why_not_bridges(&self) -> Option<String> {
+        if self.steering.judged {
+            return Some("the router's filter, translation and flows are not for bridges".to_owned());
+        }
+        let chain = self.beyond.bridged.first().filter(|_| self.wishes[0] == Wish::Respect)?;
+        Some(format!("Linux's filter {chain} could touch what passes bridges"))
     }
 
     /// Whether something could touch the headers of tunnels over IPv4, which this machine itself

@@ -29,6 +29,8 @@ pub(crate) struct Forwarding {
     pub(crate) copy_is_due: bool,
     /// An interface came whose addresses elements and translation were not told.
     pub(crate) sources_are_due: bool,
+    /// Members of bridges may be others, or have become the plane's.
+    pub(crate) members_are_due: bool,
     /// What was last logged of deterministic blocks.
     pub(crate) blocks: Vec<String>,
     /// Whether to stop, for what takes long.
@@ -52,6 +54,7 @@ impl Forwarding {
             measured_until: None,
             copy_is_due: false,
             sources_are_due: false,
+            members_are_due: false,
             blocks: Vec::new(),
             stop,
         }
@@ -97,6 +100,7 @@ impl Forwarding {
         for ifindex in self.on_port(id) {
             self.bind_interface(ifindex);
         }
+        self.members_are_due = true;
         self.is_new();
     }
 
@@ -107,7 +111,8 @@ impl Forwarding {
         self.copy_is_due = true;
     }
 
-    /// Linux's indexes of the interfaces on a port: its own, or its bond, and those with tags.
+    /// Linux's indexes of the interfaces on a port: its own, or its bond or bridge, and those with
+    /// tags.
     fn on_port(&self, id: fib::PortId) -> Vec<u32> {
         let own = self.plane.ports().get(usize::from(id.0)).and_then(|port| port.own());
         let with_tags = self.plane.logical().filter(|logical| logical.port == id);
@@ -134,8 +139,8 @@ impl Forwarding {
         self.plane.stop(&mut self.tables);
     }
 
-    /// Lets no route lead to a port any more, nor to a bond that it is a member of; whether there
-    /// is an interface.
+    /// Lets no route lead to a port any more, nor to a bond or bridge that it is a member of;
+    /// whether there is an interface.
     pub(super) fn unbind(&mut self, id: fib::PortId) -> bool {
         for ifindex in self.on_port(id) {
             self.mirror.unbind(ifindex, &mut self.tables);
@@ -147,7 +152,7 @@ impl Forwarding {
     /// others as well, for a port keeps its number when it is gone: of what a pattern matched
     /// (`ppp*`) nobody expects that it comes back.
     pub(crate) fn known_ports(&self) -> impl Iterator<Item = &plane::port::Port> {
-        // A bond is none: its members are.
+        // A bond or bridge is none: its members are.
         let links = &self.mirror.model().links;
         let is_bond =
             |name: &str| links.by_name(name).is_some_and(|link| link.is.kind().stands_for_members());

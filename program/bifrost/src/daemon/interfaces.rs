@@ -41,9 +41,12 @@ pub(super) fn rule<'a>(link: &Link, links: &Links, router: &'a Router) -> Option
     port_names(link, links).find_map(|name| router.port(name))
 }
 
-/// The bond of ours that an interface is a member of.
-pub(super) fn bond_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Option<&'a Link> {
-    links.bond_of(link).filter(|bond| place(bond, links, router).is_ok())
+/// The bond or bridge of ours that an interface is a member of, and whether it has what comes in by
+/// this member.
+pub(super) fn whole_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Option<(&'a Link, bool)> {
+    let place = place(links.whole_of(link)?, links, router).ok()?;
+    let leg = place.legs.iter().find(|leg| leg.port.ifindex == link.ifindex)?;
+    Some((place.base, leg.receives))
 }
 
 impl Forwarding {
@@ -167,7 +170,8 @@ mod tests {
             let [bond, member] = [1, 2].map(|ifindex| links.by_index(ifindex).unwrap());
             assert!(rule(bond, &links, &router).is_none(), "a bond has no queues");
             assert!(rule(member, &links, &router).is_some());
-            assert_eq!(bond_of(member, &links, &router).map(|bond| bond.ifindex), Some(1));
+            let whole = whole_of(member, &links, &router);
+            assert_eq!(whole.map(|(bond, receives)| (bond.ifindex, receives)), Some((1, true)));
         }
         let router = router(&["eth2", "absent"]);
         assert!(is_ours("eth2", &links, &router) && is_ours("absent", &links, &router));

@@ -11,6 +11,7 @@
 //! | `reload.rs` | another configuration for the router that runs |
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
+//! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
@@ -42,6 +43,7 @@
 
 mod absent;
 mod bfd;
+mod bridges;
 mod control;
 mod copies;
 mod discovery;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use fib::{GroupCount, GroupEntry, Groups, InterfaceFlags, InterfaceId, Leaving, TableId};
 use mirror::multicast::joined;
 use mirror::{GroupKey, GroupRoute, GroupRoutes};
+use plane::port::Port;
 use port::driver::MAX_GROUPS;
 use tracing::warn;
 
@@ -241,6 +242,10 @@ impl Interfaces<'_> {
         let Forwarding { plane, tables, .. } = self.forwarding;
         if plane.tunnel_of(ifindex).is_some() {
             return Err(format!("{} is a tunnel", self.name(ifindex)));
+        }
+        let bridged = |(_, port): (_, &Port)| port.bond.as_ref().is_some_and(|whole| whole.bridge);
+        if plane.interfaces_of(ifindex).any(bridged) {
+            return Err(format!("{} is a bridge, whose members have it from Linux", self.name(ifindex)));
         }
         let there = |id: &InterfaceId| tables.interface(*id).is_some_and(|entry| entry.ifindex == ifindex);
         let taken = plane.interfaces_of(ifindex).filter(|(_, port)| port.taken.is_some());

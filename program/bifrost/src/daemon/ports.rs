@@ -1,6 +1,6 @@
 //! Which interfaces to take, and keeping the plane told about them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,9 @@ use mirror::model::{Link, Links};
 use mirror::{Plane as Listener, union};
 use plane::{Interface, Plane};
 use tracing::{debug, warn};
-use wire::Class;
+use wire::{Class, Mac};
 
+use super::bridges::Senders;
 use super::fallback;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
@@ -35,6 +36,8 @@ pub(crate) struct News {
     changed: BTreeSet<u32>,
     gone: Vec<u32>,
     locals: BTreeMap<IpAddr, Locality>,
+    /// Hosts on bridges.
+    stations: HashSet<(u32, Mac)>,
 }
 
 impl Listener for News {
@@ -49,6 +52,10 @@ impl Listener for News {
     fn local(&mut self, address: IpAddr, of: Locality) {
         self.locals.insert(address, of);
     }
+
+    fn station(&mut self, bridge: u32, mac: Mac) {
+        self.stations.insert((bridge, mac));
+    }
 }
 
 /// `[[port]]`, `linux_filter`, `linux_rules` and `[police]`: the interfaces that are taken, and
@@ -58,6 +65,7 @@ pub(crate) struct Ports {
     pub(crate) news: News,
     /// What Linux does and the plane does not.
     pub(crate) foreign: Foreign,
+    senders: Senders,
 }
 
 impl Ports {
@@ -88,7 +96,15 @@ impl Ports {
                 self.look_at(ifindex, forwarding);
             }
         }
+        self.tell_members(forwarding);
         tell_sources(forwarding);
+    }
+
+    /// Tells the driver who is behind which member of a bridge, after members changed.
+    fn tell_members(&mut self, forwarding: &mut Forwarding) {
+        if std::mem::take(&mut forwarding.members_are_due) {
+            self.senders.tell_all(forwarding);
+        }
     }
 
     /// Follows what Linux's own rules could touch; what changes for a port takes effect at once.
@@ -99,14 +115,16 @@ impl Ports {
         let taken = forwarding.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));
         let links = forwarding.mirror.model().links.iter();
         let tunnels = links.filter(|link| !link.is.kind().has_neighbours()).map(|link| link.ifindex);
-        let all = taken.chain(tunnels).collect::<Vec<_>>();
+        let bridges = forwarding.mirror.model().links.iter().filter(|link| link.is_bridge());
+        let all = taken.chain(tunnels).chain(bridges.map(|link| link.ifindex)).collect::<Vec<_>>();
         all.into_iter().for_each(|ifindex| self.look_at(ifindex, forwarding));
     }
 
     /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
     pub(super) fn apply_news(&mut self, forwarding: &mut Forwarding) -> bool {
-        let News { changed, gone, locals } = std::mem::take(&mut self.news);
+        let News { changed, gone, locals, stations } = std::mem::take(&mut self.news);
         let any_gone = !gone.is_empty();
+        forwarding.members_are_due |= any_gone;
         for ifindex in gone {
             if let Some(id) = forwarding.plane.port_of(ifindex).map(|port| port.id) {
                 forwarding.plane.give_back(id, &mut forwarding.tables);
@@ -137,6 +155,8 @@ impl Ports {
             // Rules name interfaces.
             self.respect_linux(forwarding);
         }
+        self.senders.tell(stations, forwarding);
+        self.tell_members(forwarding);
         let more = may && !self.news.changed.is_empty();
         let due = !more && std::mem::take(&mut forwarding.sources_are_due);
         if locals.is_empty() && !due {
@@ -153,9 +173,10 @@ impl Ports {
     fn look_at(&self, ifindex: u32, forwarding: &mut Forwarding) {
         let links = &forwarding.mirror.model().links;
         let Some(link) = links.by_index(ifindex).cloned() else { return };
-        if let Some(bond) = links.bond_of(&link).map(|bond| bond.ifindex) {
-            return self.look_at(bond, forwarding);
+        if let Some(whole) = links.whole_of(&link).map(|whole| whole.ifindex) {
+            return self.look_at(whole, forwarding);
         }
+        let bridge = links.bridge_of(&link).map(|bridge| bridge.ifindex);
         let (tagged, base) = match interfaces::place(&link, links, &forwarding.router) {
             Ok(place) => (place.tags != Tags::None, place.base),
             Err(_) => (false, &link),
@@ -169,15 +190,21 @@ impl Ports {
             forwarding.look_at_logical(&link, interface.filter(|_| !linuxs));
         } else if link.is.kind().stands_for_members() {
             let members: Vec<Link> = links.members(ifindex).cloned().collect();
-            for member in &members {
-                self.look_at_port(member, forwarding);
-                if has_begun(member.ifindex, forwarding) {
-                    self.look_at_port(member, forwarding);
+            // A bridge may be a port itself.
+            for port in members.iter().chain([&link]) {
+                self.look_at_port(port, forwarding);
+                if has_begun(port.ifindex, forwarding) {
+                    self.look_at_port(port, forwarding);
                 }
             }
             forwarding.bind_interface(ifindex);
+            forwarding.members_are_due |= link.is_bridge();
         } else {
             self.look_at_port(&link, forwarding);
+        }
+        // One that is no port is a member all the same.
+        if let Some(bridge) = bridge.filter(|bridge| *bridge != ifindex) {
+            self.look_at(bridge, forwarding);
         }
         let links = &forwarding.mirror.model().links;
         let twins = tunnels::twins(&link, links);
@@ -231,7 +258,9 @@ impl Ports {
         let links = &mirror.model().links;
         let ours = !link.loopback && !plane.is_own(ifindex);
         let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
-        let bond = interfaces::bond_of(link, links, router);
+        let bond = interfaces::whole_of(link, links, router);
+        let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridges().is_some();
+        let bond = bond.filter(|(whole, _)| !barred(whole));
         let unknown = is_unknown(link, links, router);
         let free = bond.is_some() || links.vrf_of(link).is_some() && !unknown;
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
@@ -245,11 +274,11 @@ impl Ports {
             false => format!("{}, which decides where its packets go", master.name),
         });
         let own = Interface { master, ..own };
-        let bond = bond.and_then(|bond| {
-            let left = !link.member.is_some_and(|member| member.active) || is_unknown(bond, links, router);
+        let bond = bond.and_then(|(bond, receives)| {
+            let left = !receives || is_unknown(bond, links, router);
             let left = self.reach([bond, link], links).map(|reached| reached || left);
             let is = interface(bond, self.table_of(bond, forwarding), left)?;
-            Some(Interface { up: is.up && own.up, ..is })
+            Some(Interface { up: is.up && own.up, bridge: bond.is_bridge(), ..is })
         });
         let wanted = settings::port(rule, router);
         let memif = settings::memif(rule).is_some();
@@ -441,5 +470,6 @@ pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [boo
         forwarding6: link.forwarding6,
         rp_filter: link.rp_filter,
         left_to_linux: [left4 || table.is_none(), left6 || table.is_none()],
+        bridge: false,
     })
 }

@@ -22,9 +22,9 @@ pub struct InterfaceStatus {
     /// What made it: `veth`, `vlan`, `bond`...; empty for hardware.
     pub kind: String,
     /// The port that it is on, if it is one itself or is adopted; else empty. Of a bond and what
-    /// lies on it, the members' ports, separated by spaces.
+    /// lies on it, and of a bridge, the members' ports, separated by spaces.
     pub port: String,
-    /// Those of a bond's members by which it sends now; empty of other interfaces.
+    /// Those of a bond's or bridge's members by which it sends now; empty of other interfaces.
     pub sending: Vec<String>,
     /// VLAN identifiers of its frames on that port, the outer first; empty without tags.
     pub vlans: Vec<u16>,
@@ -44,8 +44,8 @@ pub struct InterfaceStatus {
     pub adopted: bool,
     /// Why not; empty where it does.
     pub why: String,
-    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port or
-    /// bond: with those of VLANs on it.
+    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port, bond
+    /// or bridge: with those of VLANs on it, and of a bridge with those that it passes on.
     pub received: Traffic,
     /// What Bifrost sent by it, counted so.
     pub sent: Traffic,
@@ -101,18 +101,22 @@ impl InterfaceStatus {
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
-            status.why = missing.unwrap_or_else(|| why(link, place, control));
+            let bridge = place.as_ref().is_ok_and(|place| place.bond().is_some_and(Link::is_bridge));
+            let barred = control.parts.ports.foreign.why_not_bridges().filter(|_| bridge);
+            let first = place.as_ref().ok().and_then(|_| barred.or(missing));
+            status.why = first.unwrap_or_else(|| why(link, place, control));
         }
         status
     }
 }
 
 impl InterfaceStatus {
-    /// For the table: a bond's members that it does not send by are in parentheses.
+    /// For the table: members that a bond or bridge does not send by are in parentheses.
     fn ports(&self) -> String {
         let ports: Vec<_> = self.port.split(' ').collect();
+        let is_whole = ["bond", "bridge"].contains(&self.kind.as_str()) && self.port != self.name;
         let shown = ports.into_iter().map(|port| match self.sending.iter().any(|sending| sending == port) {
-            false if self.kind == "bond" && self.adopted => format!("({port})"),
+            false if is_whole && self.adopted => format!("({port})"),
             _ => port.to_owned(),
         });
         shown.collect::<Vec<_>>().join(" ")
@@ -205,7 +209,11 @@ mod tests {
             ..InterfaceStatus::default()
         };
         assert_eq!(bond.ports(), "(eth0) eth1");
-        let port = InterfaceStatus { kind: "veth".to_owned(), sending: Vec::new(), ..bond };
+        let bridge = InterfaceStatus { kind: "bridge".to_owned(), ..bond };
+        assert_eq!(bridge.ports(), "(eth0) eth1");
+        let itself = InterfaceStatus { name: "br0".to_owned(), port: "br0".to_owned(), ..bridge.clone() };
+        assert_eq!(itself.ports(), "br0", "a port");
+        let port = InterfaceStatus { kind: "veth".to_owned(), sending: Vec::new(), ..bridge };
         assert_eq!(port.ports(), "eth0 eth1");
     }
 }

@@ -213,13 +213,16 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
             (false, None) => "; the driver takes no redirected frames, so workers send by it",
             (false, Some(_)) => "; only workers send into shared memory",
         };
+        let bridged = port.own().is_some_and(|own| own.bridge);
         let left = port.own().map_or([false; 2], |interface| interface.left_to_linux);
         if left == [true; 2] {
             status.lane = Some(Lane::Linux);
         }
         status.lane_reason = Some(match left {
             // The member itself has nothing of Linux's.
-            [true, true] if port.interface.as_ref().is_some_and(|own| own.left_to_linux != left) => {
+            [true, true]
+                if port.interface.as_ref().is_some_and(|own| own.left_to_linux != left) && !bridged =>
+            {
                 format!("{} has it in reserve: Linux drops what comes by it", port.own_name())
             }
             [false, false] => format!("{}{sends}", lane.why),

@@ -140,13 +140,17 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let model = forwarding.mirror.model();
     let link = model.links.by_name(&router.interface);
     let all = link.into_iter().flat_map(|link| forwarding.plane.interfaces_of(link.ifindex));
-    let interfaces: Vec<_> = all.filter(|(_, port)| port.taken.is_some()).map(|(id, _)| id).collect();
+    let all: Vec<_> = all.collect();
+    let bridged = all.iter().any(|(_, port)| port.bond.as_ref().is_some_and(|whole| whole.bridge));
+    let interfaces: Vec<_> =
+        all.into_iter().filter(|(_, port)| port.taken.is_some()).map(|(id, _)| id).collect();
     let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
     let own = own(router, &here);
     let name = &router.interface;
     let unable = match link {
         None => Some(format!("there is no interface {name}")),
         Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
+        Some(_) if bridged => Some(format!("{name} is a bridge, which virtual routers are not for")),
         Some(_) if interfaces.is_empty() => {
             Some(format!("{name} is no port of Bifrost's, nor a bond of ports or a VLAN on one"))
         }

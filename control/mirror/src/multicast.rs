@@ -187,14 +187,12 @@ impl GroupRoutes {
                 self.reading = Some(Reading::new());
             }
             // What is heard is heard first: it may be older than what is read.
-            match &mut self.reading {
-                Some(reading) if !hears => {
-                    if reading.step()? {
-                        self.end_read();
-                    }
-                }
-                None if !hears => return Ok(false),
-                _ => {}
+            if hears {
+                continue;
+            }
+            let Some(reading) = &mut self.reading else { return Ok(false) };
+            if reading.step()? {
+                self.end_read();
             }
         }
         Ok(true)

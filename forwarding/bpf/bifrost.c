@@ -139,7 +139,7 @@ static __always_inline verdict classify(struct frame *frame) {
         if (frame->flags & IF_PARTIAL && frame->interface == frame->port)
             return WORKER; /* see virtual.h */
     }
-    if (frame->flags & IF_BRIDGED && !is_sender_known(frame->ctx, frame->interface))
+    if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->interface))
         return FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);

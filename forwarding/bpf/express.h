@@ -124,6 +124,14 @@ static __always_inline verdict without_forwarding(__u8 kind) {
 }
 
 /*
+ * Whether a frame that came in by a bridge leaves by it. Not inlined, flags and all: so the verifier
+ * learns nothing of them that would make it follow all that is behind once more.
+ */
+static __noinline int is_same_bridge(__u32 flags, __u32 interface, __u32 out) {
+    return flags & IF_BRIDGED && !differ(out, ifindex_of(interface));
+}
+
+/*
  * Where a packet of `length` bytes (from the network header) goes by this hop. UNDECIDED means that
  * it can leave by frame->out with the link header returned in `adjacency` and `out`.
  */
@@ -137,7 +145,7 @@ static __always_inline verdict resolve(struct frame *frame, __u64 hop, __u32 has
     if (!differ(frame->out, frame->interface))
         return WORKER; /* out where it came in: the worker tells the sender */
     *out = pair64(&interfaces, 2 * frame->out);
-    if (frame->flags & IF_BRIDGED && !differ((__u32)out->second, ifindex_of(frame->interface)))
+    if (is_same_bridge(frame->flags, frame->interface, (__u32)out->second))
         return WORKER; /* by another member of the same bridge */
     if ((out->first & (IF_UP | IF_TARGET)) != (IF_UP | IF_TARGET))
         return WORKER;

@@ -104,7 +104,7 @@ fn members_come_and_go(net: &Bonded) {
         net.sends_by(&BOTH);
     };
     let (outage, by) = under_traffic(net, "carrier", back);
-    assert!(outage < OUTAGE && by.iter().all(|sent| *sent > 200), "{outage:?} {by:?}");
+    assert!(outage < OUTAGE && by.iter().all(|sent| *sent > 50), "{outage:?} {by:?}");
     plane_forwards(net);
 }
 

@@ -117,12 +117,20 @@ fn and_silence_is_detected() {
         all.iter().map(|one| one["received"].as_u64().unwrap()).sum()
     };
     let before = heard(&net);
-    std::thread::sleep(Duration::from_secs(1));
-    assert!(heard(&net) - before > 100, "two sessions of at least 100 packets a second");
+    wait_for("two sessions of at least 100 packets a second", Duration::from_secs(1), || {
+        match heard(&net) - before {
+            more if more > 100 => Ok(()),
+            more => Err(format!("{more} packets")),
+        }
+    })
+    .unwrap();
     assert_eq!(net.shown()["strays"], 0);
 
     // Nothing of the server's comes any more; what is sent to it does.
-    net.line.server.run("nft add table inet silent; nft add chain inet silent out '{ type filter hook output priority 0; }'; nft add rule inet silent out udp dport 3784 drop").unwrap();
+    let silent = "nft add table inet silent
+nft add chain inet silent out '{ type filter hook output priority 0; }'
+nft add rule inet silent out udp dport 3784 drop";
+    net.line.server.run(silent).unwrap();
     let began = Instant::now();
     wait_for("silence to be noticed", SOON, || match net.shown()["sessions"].as_array().unwrap().clone() {
         all if all.iter().all(|one| one["state"] == "down") => Ok(()),

@@ -10,10 +10,10 @@
 //!                                                       └────────────► mistakes ◄─────────────┘
 //! ```
 //!
-//! One file here for what the model is (`router`), one for how each section is read (`sections`, `bfd`,
-//! `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one for reading keys of any
-//! section (`section`), one for how mistakes look (`mistake`), one for reading files (`source`),
-//! one for what of them is shown to nobody (`secrets`).
+//! One file here for what the model is (`router`), one for how each section is read (`sections`,
+//! `bfd`, `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one for reading keys
+//! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
+//! (`source`), one for what of them is shown to nobody (`secrets`).
 
 mod bfd;
 mod cores;

@@ -419,7 +419,8 @@ fn fpm(page: &mut Page, mut section: Section) -> Option<Fpm> {
     Some(Fpm { listen: listen?, users: users.unwrap_or_else(|| vec!["frr".to_owned()]) })
 }
 
-fn users(page: &mut Page, value: &Spanned<DeValue>) -> Vec<String> {
+/// Names of accounts.
+pub(crate) fn users(page: &mut Page, value: &Spanned<DeValue>) -> Vec<String> {
     const EXPECTED: &str = "names of users, such as [\"frr\"]";
     let DeValue::Array(list) = value.get_ref() else {
         page.wrong(

@@ -21,13 +21,13 @@
 //! goes out of force when `hold` has passed without zebra; until then and after that Linux's word
 //! counts for all. Between routes of one prefix the lowest metric wins, as in Linux.
 
-mod peer;
 mod reader;
 
 use crate::MirrorError;
 use crate::model::SourceId;
 use crate::netlink::{self, Message, nexthop, route};
 use crate::origin;
+use crate::peer;
 use crate::source::{self, Change, Counters, Said, Source, Telling};
 use reader::Zebra;
 use std::io::{self, Read};
@@ -127,7 +127,7 @@ impl Fpm {
         let Some(Ok((stream, from))) = self.listener.as_ref().map(TcpListener::accept) else {
             return false;
         };
-        let taken = peer::check(&stream, from, &self.options.users)
+        let taken = peer::check(&stream, from, &self.options.users, "fpm.users")
             .and_then(|()| Zebra::read(stream).map_err(|error| format!("it cannot be read: {error}")));
         match taken {
             Ok(zebra) => self.zebra = Some(zebra),

@@ -20,6 +20,7 @@
 //!   Linux.
 //! - `audit`: compares all three, round after round, and repairs.
 //! - `copy`: whether Linux still has the filter that it was given; another thread asks.
+//! - [`peer`]: whose process is at the other end of a connection.
 //! - [`multicast`]: multicast routes, which the plane gives to its workers.
 //! - [`show`]: answers for `show` and `explain`.
 //!
@@ -38,6 +39,7 @@ pub mod model;
 pub mod multicast;
 pub mod netlink;
 pub mod origin;
+pub mod peer;
 mod policy;
 mod programmer;
 mod reading;

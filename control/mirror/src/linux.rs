@@ -2,6 +2,7 @@
 
 use crate::MirrorError;
 use crate::model::SourceId;
+use crate::netlink::netconf::RTM_NEWNETCONF;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE};
 use crate::netlink::socket::{Notifications, Received};
 use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
@@ -104,6 +105,5 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_DELNEIGH: u16 = 29;
-const RTM_NEWNETCONF: u16 = 80;
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;

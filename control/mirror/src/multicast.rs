@@ -8,6 +8,8 @@
 //! Which groups this machine itself has joined is asked for now and then: Linux does not tell.
 
 use crate::netlink::group::{self, GroupMessage};
+use crate::netlink::netconf::RTM_NEWNETCONF;
+use crate::netlink::request::RTM_NEWRULE;
 use crate::netlink::socket::{Dump, Notifications, Received};
 use crate::netlink::{self, INTERRUPTED};
 use smallvec::SmallVec;
@@ -18,10 +20,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const RTM_NEWROUTE: u16 = 24;
-const RTM_DELROUTE: u16 = 25;
-const RTM_NEWRULE: u16 = 32;
-const RTM_NEWNETCONF: u16 = 80;
 /// Bytes of messages that may wait.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// Pause between two reads that nothing asks for.
@@ -219,8 +217,8 @@ impl GroupRoutes {
                     let Some(told) = told else { continue };
                     let (key, route) = split(told);
                     let had = match message.kind {
-                        RTM_NEWROUTE => self.routes.insert(key, route.clone()),
-                        RTM_DELROUTE => self.routes.remove(&key),
+                        libc::RTM_NEWROUTE => self.routes.insert(key, route.clone()),
+                        libc::RTM_DELROUTE => self.routes.remove(&key),
                         _ => continue,
                     };
                     // Perhaps one of several, which only a read tells.

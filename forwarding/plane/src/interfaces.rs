@@ -285,13 +285,13 @@ impl Plane {
 
     /// Says of which bond or bridge a port is a member, if it is of one: packets enter and leave by
     /// it as that one's from now on. What Linux says of it is as it is for this member.
-    pub fn join(&mut self, id: PortId, bond: Option<Interface>, tables: &mut Tables) {
+    pub fn join(&mut self, id: PortId, whole: Option<Interface>, tables: &mut Tables) {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
-        if port.bond == bond {
+        if port.whole == whole {
             return;
         }
-        let renamed = port.own_name() != bond.as_ref().map_or(&port.name, |bond| &bond.name);
-        port.bond = bond;
+        let renamed = port.own_name() != whole.as_ref().map_or(&port.name, |whole| &whole.name);
+        port.whole = whole;
         self.stale |= renamed;
         self.publish(id, tables);
     }

@@ -352,7 +352,7 @@ impl Plane {
     fn forget(&mut self, id: PortId, was_taken: bool, tables: &mut Tables) {
         let port = &mut self.ports[usize::from(id.0)];
         port.interface = None;
-        self.stale |= port.bond.take().is_some();
+        self.stale |= port.whole.take().is_some();
         port.refused = None;
         if was_taken {
             info!("{}: given back to Linux", port.name);

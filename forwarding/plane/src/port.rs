@@ -164,7 +164,7 @@ pub struct Port {
     pub interface: Option<Interface>,
     /// The bond or bridge that it is a member of, if it is: packets enter and leave by it as that
     /// one's.
-    pub bond: Option<Interface>,
+    pub whole: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
     pub taken: Option<Taken>,
     /// The first step towards that.
@@ -207,7 +207,7 @@ impl Port {
             name: name.to_owned(),
             settings,
             interface: None,
-            bond: None,
+            whole: None,
             taken: None,
             begun: None,
             refused: None,
@@ -268,12 +268,12 @@ impl Port {
 
     /// What packets without tags enter and leave by: its interface, or the bond or bridge of that.
     pub fn own(&self) -> Option<&Interface> {
-        self.bond.as_ref().or(self.interface.as_ref())
+        self.whole.as_ref().or(self.interface.as_ref())
     }
 
     /// The name that rules and flows know it by.
     pub fn own_name(&self) -> &str {
-        self.bond.as_ref().map_or(&self.name, |bond| &bond.name)
+        self.whole.as_ref().map_or(&self.name, |whole| &whole.name)
     }
 
     /// What both lanes read of this port's own interface.
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(member.own_name(), "eth0");
         let left_to_linux = [true; 2];
         let mac = [2, 0, 0, 0, 0, 9];
-        member.bond = Some(Interface { name: "bond0".into(), ifindex: 70, mac, left_to_linux, ..own });
+        member.whole = Some(Interface { name: "bond0".into(), ifindex: 70, mac, left_to_linux, ..own });
         let entry = member.entry().unwrap();
         assert_eq!((entry.ifindex, entry.mac, entry.port), (70, mac, PortId(3)));
         assert!(entry.flags.contains(InterfaceFlags::UP | InterfaceFlags::LINUX4));

@@ -173,10 +173,7 @@ impl Session {
         let silent = self.settings.passive && self.other.id == 0
             || self.other.min_rx == 0
             || self.other.demand && self.state == State::Up && self.other.state == State::Up && !self.polling;
-        let own = match self.until_final {
-            Some((interval, _)) => interval.max(self.min_tx()),
-            None => self.min_tx(),
-        };
+        let own = self.until_final.map_or(self.min_tx(), |(interval, _)| interval);
         (!silent).then_some(own.max(self.other.min_rx))
     }
 
@@ -337,7 +334,7 @@ impl Session {
 
     /// The interval may be another: what is due is due earlier, or not at all.
     fn again(&mut self, now: Time) {
-        let due = self.due().max(self.listens_until);
+        let due = self.due();
         self.sends_at = match (self.sends_at, due) {
             (Some(at), Some(due)) => Some(at.min(due.max(now))),
             (_, due) => due.map(|due| due.max(now)),
@@ -506,6 +503,22 @@ mod tests {
     }
 
     #[test]
+    fn until_the_other_end_knows_it_is_waited_for_as_before() {
+        let session = |min_tx, min_rx| {
+            let mut pair = up(Settings { min_tx: 20_000, min_rx: 50_000, ..settings(1) }, settings(2));
+            let asked = pair.ends[0].set(Settings { min_tx, min_rx, ..settings(1) }, pair.now);
+            assert!(matches!(asked[..], [Action::Send(Control { poll: true, .. })]));
+            let last = Control { is_final: true, ..pair.ends[1].control() };
+            let before = (pair.ends[0].interval(), pair.ends[0].detection_time());
+            let _ = pair.ends[0].hear(&last, pair.now);
+            (before, (pair.ends[0].interval(), pair.ends[0].detection_time()))
+        };
+        // Slower to send and quicker to hear; then the other way round, which does no harm at once.
+        assert_eq!(session(90_000, 10_000), ((Some(20_000), MILLI * 150), (Some(90_000), MILLI * 30)));
+        assert_eq!(session(10_000, 90_000), ((Some(10_000), MILLI * 270), (Some(10_000), MILLI * 270)));
+    }
+
+    #[test]
     fn who_is_switched_off_says_so_at_once() {
         let mut pair = up(settings(1), settings(2));
         pair.told = [Vec::new(), Vec::new()];
@@ -577,12 +590,25 @@ mod tests {
         assert_eq!(pair.ends[0].interval(), None);
     }
 
+    /// A packet: state, poll, final, demand, multiplier, intervals to send and to hear; and the
+    /// microseconds before it.
+    type Any = (u8, bool, bool, bool, u8, u32, u32, u64);
+
+    fn any_packet() -> impl Strategy<Value = Any> {
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        let times = (0u32..3_000_000, 0u32..3_000_000, 0u64..2_000_000);
+        let packet = (0u8..4, flags, 1u8..5, times);
+        packet.prop_map(|(state, (poll, last, demand), multiplier, (tx, rx, micros))| {
+            (state, poll, last, demand, multiplier, tx, rx, micros)
+        })
+    }
+
     proptest! {
         /// Whatever comes, whenever: nobody is up who was not told so by one who hears, and what is
         /// due is never long ago.
         #[test]
         fn no_packet_makes_it_up_alone(
-            heard in proptest::collection::vec((0u8..4, any::<bool>(), any::<bool>(), any::<bool>(), 1u8..5, 0u32..3_000_000, 0u32..3_000_000, 0u64..2_000_000), 1..60),
+            heard in proptest::collection::vec(any_packet(), 1..60),
         ) {
             let mut session = Session::new(settings(9), Time::ZERO, Random(3));
             let mut now = Time::ZERO;

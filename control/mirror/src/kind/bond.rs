@@ -207,8 +207,8 @@ mod tests {
         let place = around.place(links.by_index(1).unwrap()).unwrap();
         let legs: Vec<_> = place.legs.iter().map(|leg| (leg.port.ifindex, leg.receives, leg.sends)).collect();
         assert_eq!(legs, [(2, true, true), (3, false, false)]);
-        assert_eq!(place.bond().map(|bond| bond.ifindex), Some(1));
-        assert_eq!(around.place(links.by_index(2).unwrap()).unwrap().bond(), None);
+        assert_eq!(place.whole().map(|bond| bond.ifindex), Some(1));
+        assert_eq!(around.place(links.by_index(2).unwrap()).unwrap().whole(), None);
     }
 
     #[test]

@@ -195,7 +195,7 @@ mod tests {
         let place = Around { links: &links, ports }.place(links.by_index(1).unwrap()).unwrap();
         let legs: Vec<_> = place.legs.iter().map(|leg| (leg.port.ifindex, leg.receives, leg.sends)).collect();
         assert_eq!(legs, [(2, true, true), (3, false, false), (4, true, false)]);
-        assert_eq!(place.bond().map(|whole| whole.ifindex), Some(1));
+        assert_eq!(place.whole().map(|whole| whole.ifindex), Some(1));
     }
 
     #[test]

@@ -175,7 +175,7 @@ pub struct Leg<'a> {
 
 impl<'a> Place<'a> {
     /// The bond or bridge that its ports are members of, if they are of one.
-    pub fn bond(&self) -> Option<&'a Link> {
+    pub fn whole(&self) -> Option<&'a Link> {
         let members =
             !self.legs.is_empty() && self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex);
         members.then_some(self.base)

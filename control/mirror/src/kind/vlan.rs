@@ -75,7 +75,7 @@ impl Kind for Vlan {
         let (base, tags) = descend(link, around)?;
         let below = around.place(base);
         let place = below.map_err(|why| Why::Below { name: base.name.clone(), why })?;
-        if place.bond().is_some_and(Link::is_bridge) {
+        if place.whole().is_some_and(Link::is_bridge) {
             return Err(Why::Bridge.into());
         }
         Ok(Place { tags, ..place })

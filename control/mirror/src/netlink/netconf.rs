@@ -2,6 +2,8 @@
 
 use super::{IPV4, IPV6, attributes_after, u32_value};
 
+/// Its number.
+pub const RTM_NEWNETCONF: u16 = 80;
 const FIXED: usize = 1;
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_FORWARDING: u16 = 2;

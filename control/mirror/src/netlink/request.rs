@@ -93,18 +93,12 @@ pub fn dump_rules(ipv6: bool) -> Vec<u8> {
     message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
 }
 
-/// The request that dumps Linux's multicast routes of a family.
-pub fn dump_groups(ipv6: bool) -> Vec<u8> {
+/// The requests that dump Linux's multicast routes of a family, and the rules that choose among its
+/// tables of these.
+pub fn dump_groups(ipv6: bool) -> [Vec<u8>; 2] {
     let mut body = [0; 12];
     body[0] = if ipv6 { GROUPS6 } else { GROUPS4 };
-    message(RTM_GETROUTE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
-}
-
-/// The request that dumps the rules that choose among its tables of these.
-pub fn dump_group_rules(ipv6: bool) -> Vec<u8> {
-    let mut body = [0; 12];
-    body[0] = if ipv6 { GROUPS6 } else { GROUPS4 };
-    message(RTM_GETRULE, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body)
+    [RTM_GETROUTE, RTM_GETRULE].map(|kind| message(kind, libc::NLM_F_REQUEST | libc::NLM_F_DUMP, &body))
 }
 
 /// The request that Linux treat the neighbour as in use: an unknown one is asked for, a stale one

@@ -121,12 +121,14 @@ impl Dump {
 
     /// Asks for the multicast routes of a family.
     pub fn groups(ipv6: bool) -> io::Result<Dump> {
-        Dump::ask(NETLINK_ROUTE, &request::dump_groups(ipv6))
+        let [routes, _] = request::dump_groups(ipv6);
+        Dump::ask(NETLINK_ROUTE, &routes)
     }
 
     /// Asks for the rules that choose among tables of these.
     pub fn group_rules(ipv6: bool) -> io::Result<Dump> {
-        Dump::ask(NETLINK_ROUTE, &request::dump_group_rules(ipv6))
+        let [_, rules] = request::dump_groups(ipv6);
+        Dump::ask(NETLINK_ROUTE, &rules)
     }
 
     /// Asks for the chains of nftables.

@@ -254,3 +254,20 @@ fn who_is_linuxs_is_not_sought() {
     world.settle();
     assert_eq!((world.fate([10, 0, 0, 1]), sought(&world)), (Fate::Linux, 0));
 }
+
+/// Not even between the two steps in which the tables follow.
+#[test]
+fn nothing_leaves_by_a_member_that_the_host_has_left() {
+    let mut world = World::new();
+    world.happen(Event::Neighbour(1, Some(1)));
+    world.happen(Event::Host(1, Some(1)));
+    world.settle();
+    assert_eq!(world.fate([10, 0, 0, 1]), Fate::Leave(InterfaceId(1), mac(1)));
+    world.happen(Event::Host(1, Some(2)));
+    let World { tables, model, programmer, .. } = &mut world;
+    let users = programmer.hops.adjacencies.refresh_neighbour(BRIDGE, [10, 0, 0, 1].into(), model, tables);
+    assert!(!users.unwrap().is_empty());
+    assert_eq!(world.fate([10, 0, 0, 1]), Fate::Sought);
+    world.settle();
+    assert_eq!(world.fate([10, 0, 0, 1]), Fate::Leave(InterfaceId(2), mac(1)));
+}

@@ -73,8 +73,8 @@ const LINUX: usize = 1;
 /// At most 20 a second in all, and one in 5 seconds for each sender.
 const LIMITS: IcmpLimits = IcmpLimits { rate: 20, burst: 20, interval: 5_000_000_000 };
 
-/// Finds packets whose output is their input, or another member of the same bridge. Outputs: `forward`, `linux` (a few of
-/// them).
+/// Finds packets whose output is their input, or another member of the same bridge. Outputs:
+/// `forward`, `linux` (a few of them).
 pub struct Redirect<F: Family> {
     total: Total,
     senders: Destinations,

@@ -69,7 +69,7 @@ impl Random {
                 to_server: self.below(2) == 0,
                 index: self.below(3) as u16,
                 region: self.number() as u16,
-                offset: self.number() as u32 * 8,
+                offset: (self.number() as u32).wrapping_mul(8),
                 log2: self.number() as u8,
                 private_header: self.below(8) as u16 / 7,
             }),

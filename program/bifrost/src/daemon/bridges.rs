@@ -47,6 +47,6 @@ impl Forwarding {
     fn member_of(&self, bridge: u32, mac: Mac) -> Option<InterfaceId> {
         let member = self.mirror.model().stations.member(bridge, mac)?;
         let port = self.plane.port_of(member).filter(|port| port.taken.is_some())?;
-        port.bond.as_ref().filter(|whole| whole.ifindex == bridge).map(|_| port.id.interface())
+        port.whole.as_ref().filter(|whole| whole.ifindex == bridge).map(|_| port.id.interface())
     }
 }

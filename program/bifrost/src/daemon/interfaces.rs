@@ -64,7 +64,7 @@ impl Forwarding {
             return (vec![(PortId::NONE, true)], place.tags);
         }
         // A port that is still a bond's has no frames of its own.
-        let own = |port: &&plane::port::Port| place.bond().is_some() || port.bond.is_none();
+        let own = |port: &&plane::port::Port| place.whole().is_some() || port.whole.is_none();
         let ports = place.legs.iter().filter_map(|leg| {
             let port = self.plane.port_of(leg.port.ifindex).filter(own)?;
             Some((port.id, leg.receives))
@@ -124,7 +124,7 @@ impl Forwarding {
             return mirror.bind(ifindex, id, tables);
         }
         let place = place(link, links, router);
-        let (bond, wanted) = place.map_or((None, 0), |place| (place.bond(), place.legs.len()));
+        let (bond, wanted) = place.map_or((None, 0), |place| (place.whole(), place.legs.len()));
         let bond = bond.map(|bond| bond.ifindex);
         let taken = plane.interfaces_of(ifindex).filter(|(id, port)| {
             // A name leads elsewhere until what it was there has been forgotten.

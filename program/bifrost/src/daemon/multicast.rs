@@ -221,7 +221,7 @@ impl Interfaces<'_> {
     /// The one by which packets leave.
     fn output(&self, ifindex: u32) -> Result<InterfaceId, String> {
         let ids = self.ids(ifindex)?;
-        let bond = self.forwarding.plane.interfaces_of(ifindex).any(|(_, port)| port.bond.is_some());
+        let bond = self.forwarding.plane.interfaces_of(ifindex).any(|(_, port)| port.whole.is_some());
         let entry = ids.first().and_then(|id| self.forwarding.tables.interface(*id));
         match (ids.as_slice(), entry) {
             ([id], Some(entry)) if !bond => {
@@ -243,7 +243,7 @@ impl Interfaces<'_> {
         if plane.tunnel_of(ifindex).is_some() {
             return Err(format!("{} is a tunnel", self.name(ifindex)));
         }
-        let bridged = |(_, port): (_, &Port)| port.bond.as_ref().is_some_and(|whole| whole.bridge);
+        let bridged = |(_, port): (_, &Port)| port.whole.as_ref().is_some_and(|whole| whole.bridge);
         if plane.interfaces_of(ifindex).any(bridged) {
             return Err(format!("{} is a bridge, whose members have it from Linux", self.name(ifindex)));
         }

@@ -283,7 +283,7 @@ impl Ports {
         let wanted = settings::port(rule, router);
         let memif = settings::memif(rule).is_some();
         let index = |bond: &Option<Interface>| bond.as_ref().map(|bond| bond.ifindex);
-        let before = plane.port_of(ifindex).and_then(|port| index(&port.bond));
+        let before = plane.port_of(ifindex).and_then(|port| index(&port.whole));
         let other = known.is_some() && before != index(&bond);
         if let Some((id, _)) = known.filter(|_| other) {
             forwarding.unbind(id);

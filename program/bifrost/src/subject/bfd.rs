@@ -73,9 +73,10 @@ impl Subject for Option<BfdStatus> {
         let Some(status) = self else {
             return "no BFD session is run here: [bfd] in router.toml takes FRR's over\n".to_owned();
         };
-        let mut text = match &status.trouble {
-            None => format!("FRR's bfdd at {} is connected\n", status.frr),
-            Some(trouble) => format!("FRR's bfdd at {} is not there: {trouble}\n", status.frr),
+        let mut text = match (status.connected, &status.trouble) {
+            (true, _) => format!("FRR's bfdd at {} is connected\n", status.frr),
+            (false, None) => format!("FRR's bfdd at {} is not there yet\n", status.frr),
+            (false, Some(trouble)) => format!("FRR's bfdd at {} is not there: {trouble}\n", status.frr),
         };
         if status.sessions.is_empty() {
             return text;

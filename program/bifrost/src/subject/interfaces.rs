@@ -73,13 +73,13 @@ impl InterfaceStatus {
             ..InterfaceStatus::default()
         };
         let plane = &forwarding.plane;
-        let member = plane.port_of(link.ifindex).filter(|port| port.bond.is_some());
+        let member = plane.port_of(link.ifindex).filter(|port| port.whole.is_some());
         let member = member.map(|port| (port.id.interface(), port));
         let places = plane.interfaces_of(link.ifindex).chain(member);
         let places: Vec<_> = places.filter(|(_, port)| port.taken.is_some()).collect();
         let place = interfaces::place(link, &model.links, &forwarding.router);
         // Of what is made of others all are taken, or none counts.
-        let made_of = place.as_ref().ok().filter(|place| place.bond() == Some(link));
+        let made_of = place.as_ref().ok().filter(|place| place.whole() == Some(link));
         let legs = || made_of.into_iter().flat_map(|place| &place.legs);
         status.sending = legs().filter(|leg| leg.sends).map(|leg| leg.port.name.clone()).collect();
         let taken = |name: &str| places.iter().any(|(_, port)| port.name == name);
@@ -101,7 +101,7 @@ impl InterfaceStatus {
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
-            let bridge = place.as_ref().is_ok_and(|place| place.bond().is_some_and(Link::is_bridge));
+            let bridge = place.as_ref().is_ok_and(|place| place.whole().is_some_and(Link::is_bridge));
             let barred = control.parts.ports.foreign.why_not_bridges().filter(|_| bridge);
             let first = place.as_ref().ok().and_then(|_| barred.or(missing));
             status.why = first.unwrap_or_else(|| why(link, place, control));
@@ -140,7 +140,7 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
         }
         Ok(_) if link.mac.is_none() => "it has no Ethernet address".to_owned(),
         Ok(place) if place.base == link => "it is not taken".to_owned(),
-        Ok(place) if place.bond().is_some() => format!("a member of {} is not taken", place.base.name),
+        Ok(place) if place.whole().is_some() => format!("a member of {} is not taken", place.base.name),
         Ok(place) => format!("{} is not taken", place.base.name),
     }
 }

@@ -1,11 +1,13 @@
 //! The way to FRR's bfdd: a stream, on which nobody waits for the other.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bfd::frr::{Message, Reader};
+use config::Bfd as Plan;
+use mirror::peer;
 
 /// For a connection within this machine.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -20,8 +22,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(frr: SocketAddr) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&frr, PATIENCE)?;
+    pub(super) fn open(plan: &Plan) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&plan.frr, PATIENCE)?;
+        // Whoever answers there says which packets are sent from this machine's addresses.
+        peer::check(&stream, plan.frr, &plan.users, "bfd.users").map_err(io::Error::other)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Connection { stream, reader: Reader::default(), unsent: Vec::new() })

@@ -137,9 +137,14 @@ impl Live {
         (self.place, self.way) = (None, Way::Waits(now + AGAIN, Some(why)));
     }
 
+    /// Whether what is heard at a place may be for it.
+    pub(super) fn hears_at(&self, place: &Place) -> bool {
+        self.place.as_ref().is_some_and(|own| own.includes(place))
+    }
+
     /// Whether a packet that names no session is for it.
     pub(super) fn is_for(&self, place: &Place, from: IpAddr) -> bool {
-        self.wanted.peer == from && self.place.as_ref() == Some(place)
+        self.wanted.peer == from && self.hears_at(place)
     }
 
     /// A packet for it. Whether bfdd is to be told.

@@ -79,7 +79,7 @@ impl Bfd {
 
 fn begin(plan: &Plan) -> io::Result<Orders<Order>> {
     let (orders, inbox) = orders()?;
-    let runner = Runner::new(inbox, plan.frr);
+    let runner = Runner::new(inbox, plan.clone());
     threads::Builder::new().name("bfd".to_owned()).spawn(move || runner.run())?;
     Ok(orders)
 }

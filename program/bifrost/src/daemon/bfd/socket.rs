@@ -1,8 +1,9 @@
 //! The sockets of BFD: one to hear by for each address, port and interface, and one to send by for
 //! each session.
 //!
-//! Another program (a bfdd without a plane, for other sessions) may have sockets for the same ports,
-//! of any address. Linux gives a packet to the socket that is for its very address.
+//! Of several that a packet is for, Linux gives it to the one that says most: an address, and an
+//! interface. So sessions of one address, some bound to an interface and some not, have sockets
+//! beside each other; nobody but this program's own user can join them.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -33,6 +34,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether what is heard at another place may be for who listens here.
+    pub(super) fn includes(&self, other: &Place) -> bool {
+        (self.local, self.port) == (other.local, other.port)
+            && (self.interface.is_empty() || self.interface == other.interface)
+    }
+
     fn at(&self, address: IpAddr, port: u16) -> SocketAddr {
         match address {
             IpAddr::V6(six) if six.is_unicast_link_local() => {
@@ -66,7 +73,7 @@ pub(super) struct Heard {
 impl Listener {
     pub(super) fn open(place: &Place) -> io::Result<Listener> {
         let socket = place.socket()?;
-        setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+        setsockopt(&socket, sockopt::ReusePort, &true)?;
         match place.local {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvTtl, &true)?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvHopLimit, &true)?,
@@ -193,6 +200,17 @@ mod tests {
             assert!(sender.send(b"hello"));
             while theirs.hear(&mut buffer).is_none() {}
         }
+    }
+
+    #[test]
+    fn what_comes_by_an_interface_is_for_who_names_it_and_for_who_names_none() {
+        let (any, lo) = (place("127.0.0.84", ""), place("127.0.0.84", "lo"));
+        let [_any, by_lo] = [&any, &lo].map(|place| Listener::open(place).unwrap());
+        assert!(Sender::open(&any, any.local, 5).unwrap().send(b"hello"));
+        let mut buffer = [0; 64];
+        while by_lo.hear(&mut buffer).is_none() {}
+        assert!(any.includes(&lo) && lo.includes(&lo) && any.includes(&any) && !lo.includes(&any));
+        assert!(!any.includes(&place("127.0.0.85", "")) && !any.includes(&Place { port: 1, ..any.clone() }));
     }
 
     #[test]

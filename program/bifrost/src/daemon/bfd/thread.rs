@@ -2,7 +2,7 @@
 //! is told something.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bfd::frr::{self, Message, Wanted};
 use bfd::{Control, Time, packet};
 use chance::Random;
+use config::Bfd as Plan;
 use tracing::{info, warn};
 
 use super::super::orders::Inbox;
@@ -37,7 +38,7 @@ const LONGEST: usize = 512;
 
 pub(super) struct Runner {
     inbox: Inbox<Order>,
-    frr: SocketAddr,
+    plan: Plan,
     connection: Option<Connection>,
     /// Why there is none.
     trouble: Option<String>,
@@ -52,11 +53,11 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(inbox: Inbox<Order>, frr: SocketAddr) -> Runner {
+    pub(super) fn new(inbox: Inbox<Order>, plan: Plan) -> Runner {
         let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Runner {
             inbox,
-            frr,
+            plan,
             connection: None,
             trouble: None,
             tries_at: Time::ZERO,
@@ -142,9 +143,9 @@ impl Runner {
         let now = self.now();
         if self.connection.is_none() && self.tries_at <= now {
             self.tries_at = now + AGAIN;
-            match Connection::open(self.frr) {
+            match Connection::open(&self.plan) {
                 Ok(connection) => {
-                    info!("bfd: FRR's bfdd at {} hands over its sessions", self.frr);
+                    info!("bfd: FRR's bfdd at {} hands over its sessions", self.plan.frr);
                     (self.connection, self.trouble) = (Some(connection), None);
                 }
                 Err(error) => self.trouble = Some(error.to_string()),
@@ -160,7 +161,7 @@ impl Runner {
             Err(why) => Err(why),
         };
         if let Err(why) = done {
-            warn!("bfd: FRR's bfdd at {} is gone, and with it its sessions: {why}", self.frr);
+            warn!("bfd: FRR's bfdd at {} is gone, and with it its sessions: {why}", self.plan.frr);
             (self.connection, self.trouble) = (None, Some(why));
             self.sessions.clear();
             self.listeners.clear();
@@ -234,7 +235,7 @@ impl Runner {
         let now = self.now();
         let found = match control.yours {
             0 => self.sessions.values_mut().find(|live| live.is_for(place, from)),
-            id => self.sessions.get_mut(&id).filter(|live| live.place.as_ref() == Some(place)),
+            id => self.sessions.get_mut(&id).filter(|live| live.hears_at(place)),
         };
         let Some(live) = found else {
             self.strays += 1;
@@ -249,7 +250,7 @@ impl Runner {
         let mut sessions: Vec<_> = self.sessions.values().map(|live| live.status(now)).collect();
         sessions.sort_by(|one, other| (one.peer, &one.interface).cmp(&(other.peer, &other.interface)));
         BfdStatus {
-            frr: self.frr.to_string(),
+            frr: self.plan.frr.to_string(),
             connected: self.connection.is_some(),
             trouble: self.trouble.clone(),
             strays: self.strays,

@@ -7,9 +7,12 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use nix::unistd::{User, geteuid};
 
-/// Whether the peer of this connection may tell routes: root, this program's own user and these
-/// may.
-pub(super) fn check(stream: &TcpStream, from: SocketAddr, users: &[String]) -> Result<(), String> {
+/// Whether the peer of this connection is believed: root, this program's own user and these are.
+/// `setting` is where the operator names them.
+///
+/// # Errors
+/// Why not, for the log.
+pub fn check(stream: &TcpStream, from: SocketAddr, users: &[String], setting: &str) -> Result<(), String> {
     let here = stream.local_addr().map_err(|error| error.to_string())?;
     let Some(uid) = owner(from, here).map_err(|error| format!("sockets cannot be listed: {error}"))? else {
         // Another machine's, for whom the operator opened the port; one of the loopback has an
@@ -24,7 +27,7 @@ pub(super) fn check(stream: &TcpStream, from: SocketAddr, users: &[String]) -> R
         true => Ok(()),
         false => {
             let may = [&["root".to_owned()], users].concat().join(", ");
-            Err(format!("it is user {uid}'s; those who may tell routes (fpm.users): {may}"))
+            Err(format!("it is user {uid}'s; those who are believed ({setting}): {may}"))
         }
     }
 }
@@ -83,7 +86,7 @@ mod tests {
             let here = stream.local_addr().unwrap();
             assert_eq!(owner(from, here).unwrap(), Some(geteuid().as_raw()));
             assert_eq!(owner(from, from).unwrap(), None);
-            check(&stream, from, &[]).unwrap();
+            check(&stream, from, &[], "any").unwrap();
         }
     }
 }

@@ -86,13 +86,22 @@ impl Host {
         self.run(&format!("sysctl -qw {}", settings.join(" "))).map(drop)
     }
 
+    /// Moves this thread into the host: the sockets that it opens from now on are the host's.
+    pub fn enter(&self) -> Result<()> {
+        setns(self.open()?, CloneFlags::CLONE_NEWNET).map_err(|e| LabError::io("setns")(e.into()))
+    }
+
+    fn open(&self) -> Result<File> {
+        let path = Path::new("/run/netns").join(self.namespace());
+        File::open(&path).map_err(LabError::io(path.display().to_string()))
+    }
+
     /// Runs code on a thread of its own whose sockets are this host's.
     pub fn inside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>> {
-        let path = Path::new("/run/netns").join(self.namespace());
-        let namespace = File::open(&path).map_err(LabError::io(path.display().to_string()))?;
+        let namespace = self.open()?;
         let (ready, entered) = std::sync::mpsc::channel();
         let thread = thread::spawn(move || {
             let result = setns(&namespace, CloneFlags::CLONE_NEWNET);

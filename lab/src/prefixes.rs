@@ -1,8 +1,10 @@
 //! Route tables like those of the Internet, the same ones at every run.
 //!
 //! The lengths are mixed as in the global BGP tables, and prefixes cluster as they do there: most
-//! longer ones lie inside a shorter one. Structures for longest-prefix match live or die by exactly
-//! these two properties.
+//! longer ones lie inside a shorter one. Beside them are those that only the network itself knows:
+//! customers' subnets, links, and hosts (loopbacks, members of an exchange, blackholes) by the ten
+//! thousand, most of them in few networks. Structures for longest-prefix match live or die by
+//! exactly these properties.
 
 use std::collections::HashSet;
 
@@ -28,6 +30,14 @@ const MIX4: &[(u8, u32)] = &[
     (22, 10000),
     (23, 10000),
     (24, 60000),
+    (25, 150),
+    (26, 200),
+    (27, 200),
+    (28, 250),
+    (29, 350),
+    (30, 400),
+    (31, 300),
+    (32, 1600),
 ];
 const MIX6: &[(u8, u32)] = &[
     (28, 500),
@@ -50,7 +60,20 @@ const MIX6: &[(u8, u32)] = &[
     (46, 3000),
     (47, 3000),
     (48, 46000),
+    (52, 200),
+    (56, 800),
+    (60, 200),
+    (64, 1000),
+    (127, 300),
+    (128, 1500),
 ];
+/// The longest that networks tell each other.
+const GLOBAL: [u8; 2] = [24, 48];
+/// Longer ones lie in so many networks of the last length that is told: half of the customers'
+/// subnets, nearly all links and hosts.
+const INNER: usize = 256;
+/// The least length of a link.
+const LINK: [u8; 2] = [30, 127];
 /// The first 16 bits of the blocks that the registries give IPv6 addresses from.
 const BLOCKS6: &[u16] = &[
     0x2001, 0x2400, 0x2401, 0x2402, 0x2403, 0x2404, 0x2405, 0x2406, 0x2407, 0x2600, 0x2601, 0x2602, 0x2603,
@@ -64,13 +87,14 @@ const BLOCKS6: &[u16] = &[
 pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
     let mut seen = HashSet::with_capacity(count);
     let mut routes: Vec<(u32, u8)> = Vec::with_capacity(count);
+    let mut global = 0;
     for (length, want) in shares(MIX4, count) {
         let want = want.min((1usize << length) * 7 / 10);
         let mut made = 0;
         while made < want {
             let bits = random.next() as u32;
-            let address = if length > 16 && random.chance(70) {
-                let (around, shorter) = routes[random.below(routes.len())];
+            let address = if length > 16 && (length > GLOBAL[0] || random.chance(70)) {
+                let (around, shorter) = routes[surrounding(routes.len(), global, inner(length, 0), random)];
                 if shorter >= length {
                     continue;
                 }
@@ -83,6 +107,9 @@ pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
                 made += 1;
             }
         }
+        if length <= GLOBAL[0] {
+            global = routes.len();
+        }
     }
     random.shuffle(&mut routes);
     routes.into_iter().filter_map(|(address, length)| Ipv4Net::new(address.into(), length).ok()).collect()
@@ -92,41 +119,59 @@ pub fn ipv4(count: usize, random: &mut Random) -> Vec<Ipv4Net> {
 /// left to the labs.
 pub fn ipv6(count: usize, random: &mut Random) -> Vec<Ipv6Net> {
     let mut seen = HashSet::with_capacity(count);
-    let mut routes: Vec<(u64, u8)> = Vec::with_capacity(count);
+    let mut routes: Vec<(u128, u8)> = Vec::with_capacity(count);
+    let mut global = 0;
     for (length, want) in shares(MIX6, count) {
-        let mask = u64::MAX << (64 - length);
+        let mask = u128::MAX << (128 - length);
         let mut made = 0;
         while made < want {
-            let random_bits = random.next();
-            let bits = if length > 32 && random.chance(85) {
-                let (around, shorter) = routes[random.below(routes.len())];
+            let random_bits = u128::from(random.next()) << 64 | u128::from(random.next());
+            let bits = if length > 32 && (length > GLOBAL[1] || random.chance(85)) {
+                let (around, shorter) = routes[surrounding(routes.len(), global, inner(length, 1), random)];
                 if shorter >= length {
                     continue;
                 }
                 around | random_bits >> shorter
             } else {
-                u64::from(BLOCKS6[random.below(BLOCKS6.len())]) << 48 | random_bits >> 16
+                u128::from(BLOCKS6[random.below(BLOCKS6.len())]) << 112 | random_bits >> 16
             } & mask;
-            if bits >> 32 != 0x2001_0db8 && seen.insert((bits, length)) {
+            if bits >> 96 != 0x2001_0db8 && seen.insert((bits, length)) {
                 routes.push((bits, length));
                 made += 1;
             }
         }
+        if length <= GLOBAL[1] {
+            global = routes.len();
+        }
     }
     random.shuffle(&mut routes);
-    let network = |(bits, length)| Ipv6Net::new((u128::from(bits) << 64).into(), length).ok();
-    routes.into_iter().filter_map(network).collect()
+    routes.into_iter().filter_map(|(bits, length)| Ipv6Net::new(bits.into(), length).ok()).collect()
 }
 
-/// How many of each length; the rest of the division goes to the longest, which is the most
-/// frequent.
+/// How many in a hundred of this length, of a family, lie in the inner networks; `None`: it is told
+/// to others, and lies anywhere.
+fn inner(length: u8, family: usize) -> Option<usize> {
+    (length > GLOBAL[family]).then_some(if length < LINK[family] { 50 } else { 97 })
+}
+
+/// Which of the routes a new one lies in: of `all`, the first `global` are known everywhere, in the
+/// order of their lengths.
+fn surrounding(all: usize, global: usize, inner: Option<usize>, random: &mut Random) -> usize {
+    match inner {
+        Some(percent) if random.chance(percent) => global - 1 - random.below(INNER.min(global)),
+        Some(_) => random.below(global),
+        None => random.below(all),
+    }
+}
+
+/// How many of each length; the rest of the division goes to the most frequent one.
 fn shares(mix: &[(u8, u32)], count: usize) -> Vec<(u8, usize)> {
     let total: usize = mix.iter().map(|&(_, parts)| parts as usize).sum();
     let mut shares: Vec<_> =
         mix.iter().map(|&(length, parts)| (length, count * parts as usize / total)).collect();
     let given: usize = shares.iter().map(|(_, n)| n).sum();
-    if let Some((_, last)) = shares.last_mut() {
-        *last += count - given;
+    if let Some((_, most)) = shares.iter_mut().max_by_key(|(_, n)| *n) {
+        *most += count - given;
     }
     shares
 }
@@ -167,6 +212,19 @@ mod tests {
         assert_eq!(v6.iter().collect::<HashSet<_>>().len(), 50_000);
         assert_eq!((v4[99], v6[99]), (ipv4(100_000, &mut Random(1))[99], ipv6(50_000, &mut Random(1))[99]));
         assert!(v4.iter().all(|p| p.trunc() == *p) && v6.iter().all(|p| p.trunc() == *p));
+    }
+
+    #[test]
+    fn hosts_and_links_are_among_them_most_in_few_networks() {
+        let nets = ipv4(1_000_000, &mut Random(1));
+        let hosts: Vec<&Ipv4Net> = nets.iter().filter(|net| net.prefix_len() > 24).collect();
+        assert!((25_000..40_000).contains(&hosts.len()), "{}", hosts.len());
+        let mut homes: Vec<u32> = hosts.iter().map(|net| net.network().to_bits() >> 8).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        assert!((5_000..9_000).contains(&homes.len()), "{}", homes.len());
+        let long = |net: &&Ipv6Net| net.prefix_len() > 64;
+        assert!(ipv6(240_000, &mut Random(1)).iter().filter(long).count() > 3000);
     }
 
     #[test]

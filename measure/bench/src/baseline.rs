@@ -130,7 +130,7 @@ mod tests {
     fn figures_are_kept_for_this_processor_and_others_stay() {
         let file = std::env::temp_dir().join(format!("bifrost-baseline-{}", std::process::id()));
         std::fs::write(&file, "{\"Other\": {\"a\": 1.5}}").unwrap();
-        let row = |median| Row { name: "a", unit: "cycles".into(), median, min: 0.0, max: 0.0, samples: 1 };
+        let row = |median| Row::new("a", "cycles", vec![median]);
         keep(&[row(90.0)], 30.0, &file).unwrap();
         let kept: Kept = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         std::fs::remove_file(&file).unwrap();
@@ -146,8 +146,7 @@ mod tests {
 
     #[test]
     fn what_a_slow_machine_does_to_all_is_no_news() {
-        let row =
-            |unit: &str, median| Row { name: "a", unit: unit.into(), median, min: 0.0, max: 0.0, samples: 1 };
+        let row = |unit: &str, median| Row::new("a", unit, vec![median]);
         assert_eq!(normal(&row("cycles", 50.0), 100.0), normal(&row("cycles", 100.0), 200.0));
         assert_eq!(normal(&row("Mpps", 10.0), 100.0), normal(&row("Mpps", 5.0), 200.0));
     }

@@ -22,15 +22,13 @@ use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, NextHopI
 use ipnet::IpNet;
 use judged::List;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
+use lab::{Host, Lab};
 use port::traffic::{Sink, Source};
 use port::{Driver, Lane, Mode};
 use std::error::Error;
 use std::ffi::CString;
-use std::fs::File;
-use std::io::Write;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -195,47 +193,14 @@ fn index(name: &str) -> Outcome<u32> {
     }
 }
 
-/// A network namespace, deleted when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(role: &str) -> Outcome<Namespace> {
-        let name = format!("bifrost-bench-{}-{role}", std::process::id());
-        command(&format!("ip netns add {name}"))?;
-        Ok(Namespace(name))
-    }
-
-    fn ip(&self, line: &str) -> Outcome<()> {
-        command(&format!("ip -n {} {line}", self.0))
-    }
-
-    fn exec(&self, line: &str) -> Outcome<()> {
-        command(&format!("ip netns exec {} {line}", self.0))
-    }
-
-    /// Moves this thread into it.
-    fn enter(&self) -> Outcome<()> {
-        let file = File::open(format!("/run/netns/{}", self.0))?;
-        // SAFETY: a valid descriptor of a namespace.
-        match unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error().into()),
-        }
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = command(&format!("ip netns del {}", self.0));
-    }
-}
-
 struct Rig {
-    source: Namespace,
-    router: Namespace,
-    sink: Namespace,
+    source: Host,
+    router: Host,
+    sink: Host,
     /// Source and sink; router.
     cores: [usize; 2],
+    /// Gone with its hosts when the rig is dropped, or this program is ended.
+    _lab: Lab,
 }
 
 impl Rig {
@@ -246,59 +211,47 @@ impl Rig {
         if last == 0 {
             return Err(format!("needs two cores, and has {cores}").into());
         }
+        let lab = Lab::new("bench")?;
         let rig = Rig {
-            source: Namespace::new("source")?,
-            router: Namespace::new("router")?,
-            sink: Namespace::new("sink")?,
+            source: lab.host("source")?,
+            router: lab.router("router")?,
+            sink: lab.host("sink")?,
             cores: [last - 1, last],
+            _lab: lab,
         };
-        for (end, mac, peer, peer_mac, namespace) in [
+        for (end, mac, peer, peer_mac, host) in [
             ("dvr0", ROUTER_MAC[0], "dvs", SOURCE_MAC, &rig.source),
             ("dvr1", ROUTER_MAC[1], "dvk", SINK_MAC, &rig.sink),
         ] {
             let [mac, peer_mac] = [mac, peer_mac].map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":"));
-            rig.router.ip(&format!(
-                "link add {end} address {mac} type veth peer name {peer} address {peer_mac} netns {}",
-                namespace.0
+            rig.router.run(&format!(
+                "ip link add {end} address {mac} type veth peer name {peer} address {peer_mac} netns {}
+                 ip link set {end} up",
+                host.namespace()
             ))?;
-            rig.router.ip(&format!("link set {end} up"))?;
-            namespace.ip(&format!("link set {peer} up"))?;
+            host.run(&format!("ip link set {peer} up"))?;
         }
         // A veth polls (and can be redirected to by its peer) with GRO or a program.
-        rig.router.exec("ethtool -K dvr0 gro on")?;
-        rig.sink.exec("ethtool -K dvk gro on")?;
-        for (namespace, device) in [(&rig.router, "dvr0"), (&rig.sink, "dvk")] {
-            let file = format!("/sys/class/net/{device}/threaded");
-            command_in_shell(&namespace.0, &format!("echo 1 > {file}"))?;
-        }
-        rig.router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.dvr0.rp_filter=0 net.ipv6.conf.all.forwarding=1 net.ipv6.route.max_size=2147483647")?;
-        for line in [
-            "10.0.0.1/24 dev dvr0",
-            "10.0.1.1/24 dev dvr1",
-            "2001:db8:be::1/64 dev dvr0 nodad",
-            "2001:db8:be:1::1/64 dev dvr1 nodad",
-        ] {
-            rig.router.ip(&format!("addr add {line}"))?;
-        }
+        rig.router.run("ethtool -K dvr0 gro on; echo 1 >/sys/class/net/dvr0/threaded")?;
+        rig.sink.run("ethtool -K dvk gro on; echo 1 >/sys/class/net/dvk/threaded")?;
+        rig.router.run(
+            "sysctl -qw net.ipv4.conf.dvr0.rp_filter=0 net.ipv6.route.max_size=2147483647
+             ip addr add 10.0.0.1/24 dev dvr0; ip addr add 10.0.1.1/24 dev dvr1
+             ip addr add 2001:db8:be::1/64 dev dvr0 nodad; ip addr add 2001:db8:be:1::1/64 dev dvr1 nodad",
+        )?;
         let mac = SINK_MAC.map(|byte| format!("{byte:02x}")).join(":");
-        for number in 0..GATEWAYS {
-            for version in [4, 6] {
-                let address = gateway(version, number);
-                rig.router.ip(&format!("neigh replace {address} lladdr {mac} nud permanent dev dvr1"))?;
-            }
-        }
+        let neighbours = (0..GATEWAYS).flat_map(|number| [4, 6].map(|version| gateway(version, number)));
+        let lines = neighbours
+            .map(|address| format!("neigh replace {address} lladdr {mac} nud permanent dev dvr1\n"));
+        rig.router.ip_batch(&lines.collect::<String>())?;
         Ok(rig)
     }
 
     fn route_by_linux(&self, case: &Case, routes: &[(IpNet, usize)]) -> Outcome<()> {
-        let mut child =
-            Command::new("ip").args(["-n", &self.router.0, "-batch", "-"]).stdin(Stdio::piped()).spawn()?;
-        let mut input = std::io::BufWriter::new(child.stdin.take().ok_or("no pipe to ip")?);
-        for (net, number) in routes {
-            writeln!(input, "route replace {net} via {} dev dvr1", gateway(case.version, *number))?;
-        }
-        drop(input);
-        if child.wait()?.success() { Ok(()) } else { Err("ip -batch refused a route".into()) }
+        let lines = routes.iter().map(|(net, number)| {
+            format!("route replace {net} via {} dev dvr1\n", gateway(case.version, *number))
+        });
+        Ok(self.router.ip_batch(&lines.collect::<String>())?)
     }
 
     /// The driver's program on both of the router's interfaces, and the same routes in its tables.
@@ -361,17 +314,14 @@ impl Rig {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
-                self.source.enter().and_then(|()| index("dvs")).map_err(|error| error.to_string()).and_then(
-                    |ifindex| {
-                        pin_first(self.cores[0]);
-                        while !stop.load(Ordering::Relaxed) {
-                            source
-                                .send(ifindex, 1 << 20)
-                                .map_err(|error| format!("cannot make load: {error}"))?;
-                        }
-                        Ok(())
-                    },
-                )
+                self.source.enter().map_err(|error| error.to_string())?;
+                let ifindex = index("dvs").map_err(|error| error.to_string())?;
+                pin_first(self.cores[0]);
+                while !stop.load(Ordering::Relaxed) {
+                    let sent = source.send(ifindex, 1 << 20);
+                    sent.map_err(|error| format!("cannot make load: {error}"))?;
+                }
+                Ok::<(), String>(())
             });
             std::thread::sleep(SAMPLE);
             let samples = (0..SAMPLES).map(|_| {
@@ -385,11 +335,6 @@ impl Rig {
             Ok(samples?)
         })
     }
-}
-
-fn command_in_shell(namespace: &str, line: &str) -> Outcome<()> {
-    let status = Command::new("ip").args(["netns", "exec", namespace, "sh", "-c", line]).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{line}: {status}").into()) }
 }
 
 fn pin_first(core: usize) {

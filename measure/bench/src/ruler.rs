@@ -2,7 +2,8 @@
 //!
 //! Time is the TSC's cycles, which run at a constant rate whatever the core's clock does; where
 //! there is none (not x86-64) it is nanoseconds, and the unit says so. The bench runs pinned to the
-//! last core. A figure is the median of its samples; minimum and maximum show how far to trust it.
+//! last core. A figure is the median of all its samples; quartiles and range show how far to trust
+//! it.
 
 use crate::baseline;
 use serde::Serialize;
@@ -19,8 +20,28 @@ pub struct Row {
     pub unit: String,
     pub median: f64,
     pub min: f64,
+    pub lower_quartile: f64,
+    pub upper_quartile: f64,
     pub max: f64,
     pub samples: usize,
+}
+
+impl Row {
+    /// A figure from its samples, of which there is at least one.
+    pub fn new(name: &'static str, unit: impl Into<String>, mut samples: Vec<f64>) -> Row {
+        samples.sort_by(f64::total_cmp);
+        let at = |quarters: usize| samples[(samples.len() - 1) * quarters / 4];
+        Row {
+            name,
+            unit: unit.into(),
+            median: samples[samples.len() / 2],
+            min: at(0),
+            lower_quartile: at(1),
+            upper_quartile: at(3),
+            max: at(4),
+            samples: samples.len(),
+        }
+    }
 }
 
 /// Collects the figures of one run.
@@ -40,8 +61,8 @@ impl Ruler {
             eprintln!("core {core}, TSC {:.3} GHz", hz / 1e9);
         }
         eprintln!(
-            "{:<26} {:>12} {:>12} {:>12} {:>12} {:>8} {:>12}",
-            "name", "unit", "median", "min", "max", "samples", "x reference"
+            "{:<26} {:>10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>12}",
+            "name", "unit", "median", "min", "quarter", "3 quarters", "max", "samples", "x reference"
         );
         Ruler { only, rows: Vec::new(), cores }
     }
@@ -62,24 +83,18 @@ impl Ruler {
     }
 
     /// Records a figure from its samples (at least one), and prints it.
-    pub fn record(&mut self, name: &'static str, unit: impl Into<String>, mut samples: Vec<f64>) {
-        samples.sort_by(f64::total_cmp);
-        let row = Row {
-            name,
-            unit: unit.into(),
-            median: samples[samples.len() / 2],
-            min: samples[0],
-            max: samples[samples.len() - 1],
-            samples: samples.len(),
-        };
+    pub fn record(&mut self, name: &'static str, unit: impl Into<String>, samples: Vec<f64>) {
+        let row = Row::new(name, unit, samples);
         let reference =
             self.rows.iter().chain([&row]).find(|row| row.name == REFERENCE).map(|row| row.median);
         println!(
-            "{:<26} {:>12} {:>12.2} {:>12.2} {:>12.2} {:>8} {:>12.3}",
+            "{:<26} {:>10} {:>11.2} {:>11.2} {:>11.2} {:>11.2} {:>11.2} {:>8} {:>12.3}",
             row.name,
             row.unit,
             row.median,
             row.min,
+            row.lower_quartile,
+            row.upper_quartile,
             row.max,
             row.samples,
             row.median / reference.unwrap_or(f64::NAN)
@@ -143,6 +158,31 @@ pub fn ticks(work: impl FnOnce()) -> u64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as u64
+}
+
+/// Whether [`evict`] does what it says.
+pub const CAN_EVICT: bool = cfg!(target_arch = "x86_64");
+
+/// Puts memory out of all caches.
+pub fn evict(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const LINE: usize = 64;
+        use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+        let lines = bytes.as_ptr_range();
+        let mut line = lines.start as usize & !(LINE - 1);
+        // SAFETY: every x86-64 has these instructions; a line that has a byte of the slice may be
+        // named, and its content stays.
+        unsafe {
+            while line < lines.end as usize {
+                _mm_clflush(line as *const u8);
+                line += LINE;
+            }
+            _mm_mfence();
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
 }
 
 /// The TSC's rate against the clock; `None` where ticks are nanoseconds.

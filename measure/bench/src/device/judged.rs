@@ -3,9 +3,7 @@
 //! renders them) with its connection tracking; Bifrost is a whole plane, whose worker sees the
 //! first packets of each flow and whose driver carries the rest.
 
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortId, Tables};
@@ -16,7 +14,7 @@ use port::traffic::{Sink, Source};
 use port::{Driver, HugePages, Lane};
 use rules::Filter;
 
-use super::{Case, GATEWAYS, Outcome, ROUTER_MAC, Rig, SINK_MAC, SOURCE_MAC, command_in_shell, index, table};
+use super::{Case, GATEWAYS, Outcome, ROUTER_MAC, Rig, SINK_MAC, SOURCE_MAC, index, table};
 
 /// Rules of the long list.
 const RULES: usize = 600;
@@ -71,7 +69,7 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     rig.route_by_linux(case, &routes)?;
     let inside: IpAddr = Ipv4Addr::new(10, 0, 0, 2).into();
     let mac = SOURCE_MAC.map(|byte| format!("{byte:02x}")).join(":");
-    rig.router.ip(&format!("neigh replace {inside} lladdr {mac} nud permanent dev dvr0"))?;
+    rig.router.run(&format!("ip neigh replace {inside} lladdr {mac} nud permanent dev dvr0"))?;
     rig.source.enter()?;
     let source = Source::new(SOURCE_MAC, ROUTER_MAC[0], inside, &destinations)?;
     rig.sink.enter()?;
@@ -88,10 +86,9 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     nft(&rig, &ruleset)?;
     // Room for all flows, or Linux drops what it cannot track; newer kernels let a namespace have
     // no more than the machine. None ends meanwhile.
-    command_in_shell(
-        &rig.router.0,
-        "cd /proc/sys/net/netfilter && echo 600 >nf_conntrack_udp_timeout_stream && \
-         { [ $(cat nf_conntrack_max) -ge 131072 ] || echo 131072 >nf_conntrack_max; }",
+    rig.router.run(
+        "cd /proc/sys/net/netfilter; echo 600 >nf_conntrack_udp_timeout_stream
+         [ $(cat nf_conntrack_max) -ge 131072 ] || echo 131072 >nf_conntrack_max",
     )?;
     for _ in 0..2 {
         ends.talk()?;
@@ -131,17 +128,17 @@ struct Ends<'r> {
 impl Ends<'_> {
     /// A packet of every flow there, and back.
     fn talk(&self) -> Outcome<()> {
-        for (namespace, device, source) in
+        for (host, device, source) in
             [(&self.rig.source, "dvs", self.source), (&self.rig.sink, "dvk", self.answers)]
         {
-            namespace.enter()?;
+            host.enter()?;
             let ifindex = index(device)?;
             for _ in 0..self.count / HANDFUL {
                 source.send(ifindex, HANDFUL)?;
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        self.rig.router.enter()
+        Ok(self.rig.router.enter()?)
     }
 
     /// Which part of the packets of the flows' first direction is carried now.
@@ -155,12 +152,10 @@ impl Ends<'_> {
 }
 
 fn nft(rig: &Rig, ruleset: &str) -> Outcome<()> {
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", &rig.router.0, "nft", "-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()?;
-    child.stdin.take().ok_or("no pipe to nft")?.write_all(ruleset.as_bytes())?;
-    if child.wait()?.success() { Ok(()) } else { Err("nft refuses the rules".into()) }
+    let file = rig.router.folder().join("ruleset");
+    std::fs::write(&file, ruleset)?;
+    rig.router.run(&format!("nft -f {}", file.display()))?;
+    Ok(())
 }
 
 /// A plane on both of the router's interfaces, with the same routes. The calling thread is in the

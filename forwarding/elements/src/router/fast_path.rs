@@ -11,7 +11,8 @@
 //! is not plain in any way it leaves as it came, for those elements to find out why: it drops
 //! nothing, answers nothing and hands nothing to Linux.
 //!
-//! While Linux's routing rules choose tables, they are asked here as well.
+//! While Linux's routing rules choose tables, they are asked here as well; and so are sources where
+//! the interface has the reverse-path check.
 //!
 //! Packets that leave by an IP tunnel get its header here, and those in one are taken out of it as by
 //! [OpenTunnels].
@@ -102,12 +103,14 @@ impl Element for FastPath {
         }
         let (mut now, mut before) = (now, before);
         let (mut sent, mut opened, mut others) = (0, 0, 0);
+        let mut asked = false;
         let mut add = |(more, out): (u64, u64)| (sent, opened) = (sent | more, opened | out);
         let packets = batch.packets_mut();
         before.count = 0;
         for start in (0..packets.len()).step_by(GROUP) {
             let group = start..packets.len().min(start + GROUP);
             others |= now.choose(view, sources, packets, group);
+            asked |= now.sources_are_asked;
             std::mem::swap(&mut now, &mut before);
             if now.count != 0 {
                 add(now.send(view, packets));
@@ -118,7 +121,12 @@ impl Element for FastPath {
         }
         if others != 0 {
             six.choose(view, batch.packets_mut(), others, false);
+            asked |= six.sources_are_asked;
             add(six.send(view, batch.packets_mut()));
+        }
+        if asked {
+            // From the next batch on.
+            steered.ask_sources();
         }
         let rest = batch.mask() & !sent & !opened;
         cx.emit_some(REST, batch, rest);

@@ -52,6 +52,8 @@ pub(super) struct Chosen<F: Plain> {
     pub(super) ways: Ways,
     /// Those are chosen as well whose table routing rules choose.
     pub(super) by_rules: bool,
+    /// Some came in by an interface that asks sources where they are.
+    pub(super) sources_are_asked: bool,
 }
 
 /// What rules and flows ask packets for, in columns.
@@ -103,6 +105,7 @@ impl<F: Plain> Chosen<F> {
                 outputs: [InterfaceId::NONE.0; BATCH],
             },
             by_rules: false,
+            sources_are_asked: false,
         }
     }
 
@@ -137,38 +140,53 @@ pub(super) struct Input {
     id: InterfaceId,
     /// Its address, as the first bytes of a frame.
     mac: u64,
-    /// 0 if it forwards by the main table, and asks nothing of sources.
+    /// 0 if it forwards by a table that may be, and asks nothing of sources that is not answered.
     closed: u64,
+    /// It may be one for whose packets routing rules choose the table.
     by_rules: bool,
+    /// It may be one that asks sources where they are: [`Chosen::vouch`] is called for its packets.
+    vouched: bool,
+    /// Some of those so far do.
+    pub(super) sources_are_asked: bool,
 }
 
 impl Input {
-    pub(super) const NONE: Input = Input { id: InterfaceId::NONE, mac: 0, closed: 1, by_rules: false };
+    pub(super) const NONE: Input = Input {
+        id: InterfaceId::NONE,
+        mac: 0,
+        closed: 1,
+        by_rules: false,
+        vouched: false,
+        sources_are_asked: false,
+    };
 
-    /// None yet; `by_rules`: it may be one for whose packets routing rules choose the table.
-    pub(super) fn none(by_rules: bool) -> Input {
-        Input { by_rules, ..Input::NONE }
+    /// None yet, and of which kinds it may be.
+    pub(super) fn none(by_rules: bool, vouched: bool) -> Input {
+        Input { by_rules, vouched, ..Input::NONE }
     }
 
     #[inline(always)]
     pub(super) fn turn_to<F: Family>(&mut self, hops: &Hops<'_>, id: InterfaceId) {
         if self.id != id {
-            *self = Input::of::<F>(hops, id, self.by_rules);
+            self.turn::<F>(hops, id);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn of<F: Family>(hops: &Hops<'_>, id: InterfaceId, by_rules: bool) -> Input {
+    fn turn<F: Family>(&mut self, hops: &Hops<'_>, id: InterfaceId) {
         let word = hops.interface(id);
         let flags = word.flags();
         let table = hops.link(id).table();
+        let asks = flags.intersects(F::STRICT | F::LOOSE);
+        let main = table == TableId::MAIN;
         let open = flags.contains(F::FORWARD)
-            && !flags.intersects(F::STRICT | F::LOOSE)
-            && (table == TableId::MAIN || by_rules && table == TableId::BY_RULES);
+            && (!asks || self.vouched && main)
+            && (main || self.by_rules && table == TableId::BY_RULES);
         let [a, b, c, d, e, f] = word.mac();
         let first = [a, b, c, d, e, f, 0, 0];
-        Input { id, mac: u64::from_le_bytes(first), closed: u64::from(!open), by_rules }
+        (self.id, self.mac, self.closed) = (id, u64::from_le_bytes(first), u64::from(!open));
+        self.sources_are_asked |= asks;
     }
 
     /// Whether a packet of one piece came by it, addressed to it, and may leave.

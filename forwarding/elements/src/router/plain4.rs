@@ -62,6 +62,9 @@ impl Chosen<V4> {
         let ours = gather(self, view, packets);
         self.upper.columns.turn(self.count);
         let others = judge(self, sources, ours);
+        if self.sources_are_asked {
+            self.vouch(view);
+        }
         if self.upper.whole.count_ones() as usize * 4 < self.count * 3 {
             close_up(self);
         }
@@ -103,6 +106,7 @@ wide! {
             count += usize::from(plain);
         }
         (chosen.count, chosen.group) = (count, group);
+        chosen.sources_are_asked = input.sources_are_asked;
         others
     }
 }
@@ -113,7 +117,7 @@ wide! {
     fn gather(chosen: &mut Chosen<V4>, view: &View, packets: &mut [Packet]) -> u64 {
         let count = packets.len().min(BATCH);
         let packets = &mut packets[..count];
-        let (hops, mut input, mut ours) = (view.hops(), Input::none(chosen.by_rules), [0; BATCH]);
+        let (hops, mut input, mut ours) = (view.hops(), Input::none(chosen.by_rules, true), [0; BATCH]);
         packets.iter().take(AHEAD).for_each(prefetch);
         for n in 0..count {
             prefetch(packets.get(n + AHEAD).unwrap_or(&packets[n]));
@@ -130,6 +134,7 @@ wide! {
             (upper.inputs[n], upper.lengths[n]) = (packet.input.0, packet.len() as u32);
         }
         (chosen.count, chosen.places, chosen.group) = (count, IN_ORDER, 0..count);
+        chosen.sources_are_asked = input.sources_are_asked;
         bits(&ours)
     }
 }

@@ -23,7 +23,7 @@ impl Chosen<V6> {
 
 wide! {
     fn choose(chosen: &mut Chosen<V6>, view: &View, packets: &mut [Packet], which: u64, upper: bool) {
-        let (hops, mut input) = (view.hops(), Input::none(chosen.by_rules));
+        let (hops, mut input) = (view.hops(), Input::none(chosen.by_rules, upper));
         let mut count = 0;
         for place in numbers(which) {
             let Some(packet) = packets.get_mut(place) else { continue };
@@ -57,6 +57,10 @@ wide! {
         }
         (chosen.count, chosen.group) = (count, 0..packets.len());
         chosen.upper.whole &= lowest(count);
+        chosen.sources_are_asked = input.sources_are_asked;
+        if upper && chosen.sources_are_asked {
+            chosen.vouch(view);
+        }
     }
 }
 

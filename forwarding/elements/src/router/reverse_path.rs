@@ -24,10 +24,12 @@ use super::router_context::on_tables;
 use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
+use wire::which::numbers;
 
 use super::RouterContext;
 use super::beside;
 use super::family::{Family, V4, V6};
+use super::plain::{Chosen, Plain};
 use super::steer::{Reader, Towards};
 
 /// The class `ReversePath4`.
@@ -104,6 +106,24 @@ pub(super) fn comes_from<F: Family>(view: &View, id: NextHopId, port: InterfaceI
         HopKind::Glean => !strict || is_own(hop.glean_interface()),
         HopKind::Punt => !strict,
         _ => false,
+    }
+}
+
+impl<F: Plain> Chosen<F> {
+    /// Leaves out those that do not come from where their source is: why is found out behind.
+    #[inline(never)]
+    pub(super) fn vouch(&mut self, view: &View) {
+        let (mut ids, count) = ([NextHopId::NONE; BATCH], self.count.min(BATCH));
+        F::lookup(view, &self.upper.sources[..count], &mut ids[..count]);
+        // Many have the same way back, and it is as right for one as for the others.
+        let (mut known, mut wrong) = ((InterfaceId::NONE, NextHopId::NONE), 1);
+        for n in numbers(self.upper.whole) {
+            let asked = (InterfaceId(self.upper.inputs[n]), ids[n]);
+            if asked != known {
+                (known, wrong) = (asked, u64::from(!comes_from::<F>(view, asked.1, asked.0)));
+            }
+            self.upper.whole &= !(wrong << n);
+        }
     }
 }
 

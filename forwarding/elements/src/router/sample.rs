@@ -82,11 +82,13 @@ impl fmt::Debug for Sampling {
     }
 }
 
+/// Samplers by port, with the ifindex that each is for.
+type Ports = Vec<Option<(u32, Sampler)>>;
+
 /// One worker's samplers, and the samples whose fate is not known yet.
 pub(super) struct Samplers {
     sampling: Sampling,
-    /// By port, with the ifindex that it is for.
-    ports: Vec<Option<(u32, Sampler)>>,
+    ports: Ports,
     waiting: Vec<(usize, InterfaceId, Sample)>,
 }
 
@@ -95,25 +97,20 @@ impl Samplers {
         Samplers { sampling, ports: Vec::new(), waiting: Vec::new() }
     }
 
-    /// The sampler of a port.
-    fn of(&mut self, view: &View, port: InterfaceId) -> &mut Sampler {
-        let (at, ifindex) = (usize::from(port.0), view.interface(port).ifindex());
-        if self.ports.len() <= at {
-            self.ports.resize_with(at + 1, || None);
-        }
-        let place = &mut self.ports[at];
-        if place.as_ref().is_some_and(|(known, _)| *known != ifindex) {
-            *place = None;
-        }
-        &mut place.get_or_insert_with(|| (ifindex, (self.sampling.0)(ifindex))).1
-    }
-
-    fn pick(&mut self, view: &View, packet: &Packet) {
-        let sampler = self.of(view, packet.input);
-        if sampler.pick(1).is_some() {
-            let mut sample = Sample::of(packet.data(), sampler.header(), Fate::Unknown);
-            sample.length = packet.total_len() as u32;
-            self.waiting.push((place(packet), packet.input, sample));
+    /// Keeps those whose turn it is.
+    fn pick(&mut self, view: &View, packets: &[Packet]) {
+        let Samplers { sampling, ports, waiting } = self;
+        for run in packets.chunk_by(|one, next| one.input == next.input) {
+            let Some(input) = run.first().map(|packet| packet.input) else { continue };
+            let sampler = sampler(ports, sampling, view, input);
+            let mut rest = run;
+            while let Some(at) = sampler.pick(rest.len()) {
+                let packet = &rest[at];
+                let mut sample = Sample::of(packet.data(), sampler.header(), Fate::Unknown);
+                sample.length = packet.total_len() as u32;
+                waiting.push((place(packet), input, sample));
+                rest = &rest[at + 1..];
+            }
         }
     }
 
@@ -122,7 +119,7 @@ impl Samplers {
         let found = self.waiting.iter().position(|(at, ..)| *at == place(packet));
         if let Some((_, input, mut sample)) = found.map(|at| self.waiting.swap_remove(at)) {
             sample.fate = Fate::Forwarded(view.interface(packet.output).ifindex());
-            self.of(view, input).push(sample);
+            sampler(&mut self.ports, &self.sampling, view, input).push(sample);
         }
     }
 
@@ -134,6 +131,19 @@ impl Samplers {
             }
         }
     }
+}
+
+/// The sampler of a port.
+fn sampler<'a>(ports: &'a mut Ports, sampling: &Sampling, view: &View, port: InterfaceId) -> &'a mut Sampler {
+    let (at, ifindex) = (usize::from(port.0), view.interface(port).ifindex());
+    if ports.len() <= at {
+        ports.resize_with(at + 1, || None);
+    }
+    let place = &mut ports[at];
+    if place.as_ref().is_some_and(|(known, _)| *known != ifindex) {
+        *place = None;
+    }
+    &mut place.get_or_insert_with(|| (ifindex, (sampling.0)(ifindex))).1
 }
 
 /// By what a packet is known until it leaves: where the page that it lies in begins, for its first
@@ -161,7 +171,7 @@ impl Element for SampleIn {
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         if let Some(samplers) = &mut self.context.lock().samplers {
-            batch.packets().iter().for_each(|packet| samplers.pick(&self.view, packet));
+            samplers.pick(&self.view, batch.packets());
         }
         cx.emit_batch(0, batch);
     }

@@ -1,5 +1,5 @@
-//! The short way where Linux's routing rules choose the table: what [`FastPath`](super::FastPath)
-//! does instead while there are such rules.
+//! The short way where Linux's routing rules choose the table, or sources are asked where they are:
+//! what [`FastPath`](super::FastPath) does instead while it is so.
 //!
 //! The first rule that each plain packet matches is found for a batch at once, and the tables that
 //! those lead to are walked together. Whatever is less simple (a table without a route, `goto`, a
@@ -19,9 +19,15 @@ use super::plain::{Chosen, Upper};
 use super::steer::Reader;
 use super::wide::wide;
 
+/// Batches for which this goes on after the last one that had a packet whose source was asked for:
+/// those of other interfaces come in between.
+const PATIENCE: u32 = 1024;
+
 /// Packets of both families on their way.
 pub(super) struct Steered {
     rules: Reader,
+    /// Batches for which sources may still be asked for.
+    patience: u32,
     four: Way<V4>,
     six: Way<V6>,
 }
@@ -175,21 +181,27 @@ impl Walks {
 
 impl Steered {
     pub fn new(rules: Reader) -> Steered {
-        Steered { rules, four: Way::new(), six: Way::new() }
+        Steered { rules, patience: 0, four: Way::new(), six: Way::new() }
     }
 
-    /// Whether there are such rules; to be asked once a batch.
+    /// Whether there are such rules or sources; to be asked once a batch.
     #[inline(always)]
     pub fn is_asked(&mut self) -> bool {
         self.rules.refresh();
-        self.rules.any()
+        self.rules.any() || self.patience > 0
+    }
+
+    /// Sources are asked for.
+    pub fn ask_sources(&mut self) {
+        self.patience = PATIENCE;
     }
 
     /// Sends plain packets; their places, as bits.
     #[inline(never)]
     pub fn send(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
-        let Steered { rules, four, six } = self;
+        let Steered { rules, four, six, patience } = self;
         let mut sent = 0;
+        *patience = patience.saturating_sub(1);
         let others = four.chosen.choose_upper(view, sources, packets);
         if four.chosen.upper.whole != 0 {
             sent = four.send(packets, view, rules.rules::<V4>());
@@ -197,6 +209,9 @@ impl Steered {
         if others != 0 {
             six.chosen.choose(view, packets, others, true);
             sent |= six.send(packets, view, rules.rules::<V6>());
+        }
+        if four.chosen.sources_are_asked || others != 0 && six.chosen.sources_are_asked {
+            *patience = PATIENCE;
         }
         sent
     }

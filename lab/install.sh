@@ -10,7 +10,9 @@ unit=$destination$prefix/lib/systemd/system
 
 install -D -m 0755 "$program" "$destination$prefix/sbin/bifrost"
 install -d "$unit" "$share/man/man1" "$share/doc/bifrost"
-sed "s|/usr/local/|$prefix/|" program/bifrost/systemd/bifrost.service >"$unit/bifrost.service"
+for service in bifrost bifrost-bfd; do
+  sed "s|/usr/local/|$prefix/|" "program/bifrost/systemd/$service.service" >"$unit/$service.service"
+done
 install -m 0644 docs/* "$share/doc/bifrost/"
 "$program" man "$share/man/man1" >/dev/null
 install -d "$share/man/man5"

@@ -1,5 +1,5 @@
 //! BFD sessions of FRR's are run by Bifrost: they come up, a neighbour that falls silent is told of
-//! to FRR, and a reload of Bifrost's configuration touches none.
+//! to FRR, and neither a reload, nor a restart, nor a death of Bifrost touches any.
 //! (The network of `network.rs`; the router and the server run FRR.)
 
 use std::time::{Duration, Instant};
@@ -168,7 +168,7 @@ impl Net {
 }
 
 #[test]
-fn and_a_reload_touches_none() {
+fn and_neither_a_reload_nor_a_restart_touches_any() {
     let mut net = net("bfdbgp", Some("bgpd"), |own, _| neighbours(own));
     net.run_here();
     let there = |net: &Net| {
@@ -189,15 +189,38 @@ fn and_a_reload_touches_none() {
     }
     assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
 
-    // A neighbour is told when the router's plane stops; all is well again after the next start.
+    // Nor does a stop, though nobody shows them meanwhile, nor what follows it; nor a death.
     net.line.router.stop().unwrap();
-    wait_for("the neighbour to hear of the stop", SOON, || {
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(there(&net), before.0);
+    net.line.router.restart().unwrap();
+    net.run_here();
+    assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
+    net.line.router.kill_nine();
+    net.line.router.restart().unwrap();
+    net.run_here();
+    assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
+
+    // When the process that runs them dies, the next one begins anew.
+    let place = net.line.router.socket().with_file_name("bfd.sock");
+    let host = net.line.router.host().clone();
+    host.run(&format!("pkill -KILL -f '[b]fd {}'", place.display())).unwrap();
+    wait_for("another process", SOON, || match net.shown()["sessions"].as_array().map(Vec::len) {
+        Some(2) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+    net.run_here();
+    there(&net);
+
+    // Neighbours are told when sessions are not wanted any more.
+    net.line.router.configure(&ports("auto", &["left", "right"])).unwrap();
+    net.line.router.ask("reload").unwrap();
+    wait_for("the neighbour to hear of the end", SOON, || {
         let all = peers(&net.theirs);
         let told = |one: &Value| one["remote-diagnostic"] == "administratively down";
         if all.iter().all(told) { Ok(()) } else { Err(format!("{all:?}")) }
     })
     .unwrap();
-    net.line.router.restart().unwrap();
-    net.run_here();
-    there(&net);
+    assert!(!place.exists());
 }

@@ -255,7 +255,7 @@ impl Trial {
                             self.findings.compare_samples(frames, &stages, way, &sampled[n], got);
                         }
                         let short = matches!(lane, Lane::Short | Lane::Classified) && hooks != Hooked::Within;
-                        let takes = matches!(lane, Lane::Express | Lane::Carried) || short && *way == "off";
+                        let takes = matches!(lane, Lane::Express | Lane::Carried) || short;
                         if takes != (got.taken >= LEAST) {
                             self.findings.add(format!("the lane took {} frames", got.taken), &stages, way);
                         }

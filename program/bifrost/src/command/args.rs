@@ -127,6 +127,14 @@ pub enum Command {
         #[arg(value_name = "OPTION|EXPRESSION", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Run BFD sessions of FRR's beside the daemon, which starts this by itself
+    ///
+    /// It waits at its socket until a daemon wants sessions. `bifrost-bfd.service` is this.
+    Bfd {
+        /// Where it listens
+        #[arg(value_name = "SOCKET", default_value = "/run/bifrost/bfd.sock")]
+        place: PathBuf,
+    },
     /// Answer Wireshark, which runs this from its extcap folder
     ///
     /// With the file `bifrost` in that folder, which `make install` puts there (`tshark -G folders`

@@ -40,6 +40,13 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
     daemon::run(daemon::Start { router, file, registry, signals, last_resort, notify }).map_err(Failure::Said)
 }
 
+/// `bifrost bfd`.
+pub fn bfd(place: &Path) -> Result<(), Failure> {
+    init_log(tracing::Level::INFO);
+    let what = || format!("cannot run BFD sessions at {}", place.display());
+    daemon::bfd::process::run(place).map_err(|error| Failure::Io { what: what(), error })
+}
+
 /// The checked configuration, and the file that it is from.
 fn configuration(args: &Run) -> Result<(Router, Option<PathBuf>), Failure> {
     if !args.ports.is_empty() {

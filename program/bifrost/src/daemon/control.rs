@@ -319,7 +319,6 @@ impl Control {
         // While all is still forwarded; it may take its time.
         forwarding.plane.takes_long();
         parts.discovery.stop();
-        parts.bfd.stop();
         parts.redundancy.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();

@@ -42,7 +42,7 @@
 //! then, and from the moment that the daemon stops or dies, Linux forwards.
 
 mod absent;
-mod bfd;
+pub(crate) mod bfd;
 mod bridges;
 mod control;
 mod copies;

@@ -10,7 +10,7 @@ use crate::daemon::Control;
 use crate::screen::units::count;
 
 /// How FRR's bfdd is reached, and its sessions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BfdStatus {
     /// Where bfdd listens.
     pub frr: String,
@@ -66,7 +66,7 @@ impl Subject for Option<BfdStatus> {
     const ABOUT: &'static str = "BFD sessions that are run here for FRR";
 
     fn answer(control: &mut Control) -> Result<Self, String> {
-        control.parts.bfd.status()
+        control.parts.bfd.status(&control.forwarding)
     }
 
     fn table(&self) -> String {

@@ -2,8 +2,9 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `mod.rs` | the control thread's part |
-//! | `thread.rs` | the thread that runs the sessions |
+//! | `mod.rs` | the daemon's part: it says what is wanted, and starts the process |
+//! | `process.rs` | the process that runs the sessions |
+//! | `thread.rs` | its thread that does |
 //! | `live.rs` | a session as that thread has it |
 //! | `socket.rs` | its sockets |
 //! | `connection.rs` | the way to FRR's bfdd |
@@ -11,77 +12,102 @@
 //! The protocol is the crate `bfd`. FRR decides which sessions there are, and what is done about
 //! their state; bfdd hands them over to a forwarding plane (`bfdd --dplaneaddr`). The thread here
 //! has nothing else to do and an urgent priority, so that intervals of 10 ms are kept while FRR or
-//! Bifrost itself reads a million routes.
-//!
-//! A stop of Bifrost is no failure of the way, and its neighbours are told so (state admin-down).
-//! FRR's own protocols are not told that a session is down because it begins anew here.
+//! Bifrost itself reads a million routes. And it is in a process of its own, so that a restart of
+//! Bifrost ends no session.
 
 mod connection;
 mod live;
+pub(crate) mod process;
 mod socket;
 mod thread;
 
-use std::io;
-use std::thread as threads;
-use std::time::Duration;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use config::Bfd as Plan;
-use tracing::error;
+use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
-use super::orders::{Orders, orders};
 use super::section::{Change, Section};
 use crate::subject::BfdStatus;
-use thread::{Order, Runner};
+use process::Request;
 
-/// How long the thread may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the process is told what is wanted.
+const EVERY: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Bfd {
-    running: Option<Running>,
-}
-
-struct Running {
-    orders: Orders<Order>,
-    plan: Plan,
+    /// What the process was told last, and when.
+    told: Option<(Instant, Option<Plan>)>,
+    /// The process, if it was started by this daemon.
+    child: Option<Child>,
 }
 
 impl Bfd {
-    /// Begins, goes on with another place of FRR's, or ends.
+    /// Says what is wanted, when that has changed and from time to time.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
-        let Some(plan) = &forwarding.router.bfd else { return self.stop() };
-        if self.running.as_ref().is_some_and(|running| running.plan == *plan) {
+        let plan = &forwarding.router.bfd;
+        if self.told.as_ref().is_some_and(|(at, told)| told == plan && at.elapsed() < EVERY) {
             return;
         }
-        self.stop();
-        match begin(plan) {
-            Ok(orders) => self.running = Some(Running { orders, plan: plan.clone() }),
-            Err(error) => error!("no BFD session is run here: {error}"),
+        // Reaped, if it has ended.
+        self.child.take_if(|child| !matches!(child.try_wait(), Ok(None)));
+        let place = process::place(&forwarding.router.control.socket);
+        let told = match plan {
+            Some(Plan { frr, users }) => {
+                process::tell(&place, &Request::Follow { frr: *frr, users: users.clone() })
+            }
+            None if self.told.as_ref().is_some_and(|(_, told)| told.is_none()) => Ok(()),
+            None => process::tell(&place, &Request::End),
+        };
+        self.told = Some((Instant::now(), plan.clone()));
+        let Err(error) = told else { return };
+        match error.kind() {
+            // Told again in a second, when it listens.
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused if plan.is_some() => self.begin(&place),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {}
+            _ => warn!("bfd: the process that runs the sessions cannot be told anything: {error}"),
         }
     }
 
-    pub(crate) fn status(&self) -> Result<Option<BfdStatus>, String> {
-        let Some(running) = &self.running else { return Ok(None) };
-        let answer = running.orders.ask(Order::Status).recv_timeout(PATIENCE);
-        answer.map(Some).map_err(|_| "the thread that runs BFD does not answer".to_owned())
+    fn begin(&mut self, place: &Path) {
+        if self.child.is_some() {
+            return;
+        }
+        match start(place) {
+            Ok(child) => {
+                info!("bfd: process {} runs the sessions", child.id());
+                self.child = Some(child);
+                // It listens in a moment.
+                self.told = None;
+            }
+            Err(error) => warn!("bfd: no session is run here: {error}"),
+        }
     }
 
-    /// Tells the other ends that this is no failure, and ends the thread.
-    pub(super) fn stop(&mut self) {
-        if let Some(running) = self.running.take() {
-            // It is gone in any case when the orders are.
-            let _ = running.orders.ask(Order::Stop).recv_timeout(PATIENCE);
+    /// How the sessions are, asked at its place.
+    pub(crate) fn status(&self, forwarding: &Forwarding) -> Result<Option<BfdStatus>, String> {
+        let Some(plan) = &forwarding.router.bfd else { return Ok(None) };
+        match process::ask(&process::place(&forwarding.router.control.socket)) {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                let trouble = Some("the process that runs the sessions is not there yet".to_owned());
+                Ok(Some(BfdStatus { frr: plan.frr.to_string(), trouble, ..BfdStatus::default() }))
+            }
+            Err(error) => Err(format!("the process that runs BFD does not answer: {error}")),
         }
     }
 }
 
-fn begin(plan: &Plan) -> io::Result<Orders<Order>> {
-    let (orders, inbox) = orders()?;
-    let runner = Runner::new(inbox, plan.clone());
-    threads::Builder::new().name("bfd".to_owned()).spawn(move || runner.run())?;
-    Ok(orders)
+/// This program again, where no terminal's signals reach it.
+fn start(place: &Path) -> io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("bfd").arg(place).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
 }
 
 impl Section for Bfd {

@@ -21,6 +21,10 @@ use crate::subject::BfdStatus;
 
 /// What the thread is told.
 pub(super) enum Order {
+    /// Run the sessions of this bfdd.
+    Follow(Plan),
+    /// Say whether there is one to be followed.
+    IsWanted(Sender<bool>),
     /// Say how it is.
     Status(Sender<BfdStatus>),
     /// Tell the other ends that this is no failure, and end.
@@ -38,7 +42,8 @@ const LONGEST: usize = 512;
 
 pub(super) struct Runner {
     inbox: Inbox<Order>,
-    plan: Plan,
+    /// Whose sessions are wanted.
+    plan: Option<Plan>,
     connection: Option<Connection>,
     /// Why there is none.
     trouble: Option<String>,
@@ -53,11 +58,11 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(inbox: Inbox<Order>, plan: Plan) -> Runner {
+    pub(super) fn new(inbox: Inbox<Order>) -> Runner {
         let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Runner {
             inbox,
-            plan,
+            plan: None,
             connection: None,
             trouble: None,
             tries_at: Time::ZERO,
@@ -78,6 +83,8 @@ impl Runner {
         loop {
             loop {
                 match self.inbox.next() {
+                    Ok(Order::Follow(plan)) => self.follow(plan),
+                    Ok(Order::IsWanted(answer)) => drop(answer.send(self.plan.is_some())),
                     Ok(Order::Status(answer)) => drop(answer.send(self.status())),
                     Ok(Order::Stop(answer)) => {
                         let now = self.now();
@@ -94,6 +101,24 @@ impl Runner {
             self.sleep();
             self.hear();
         }
+    }
+
+    fn follow(&mut self, plan: Plan) {
+        if self.plan.as_ref() == Some(&plan) {
+            return;
+        }
+        let now = self.now();
+        self.sessions.values_mut().for_each(|live| live.shut_down(now));
+        self.forget(now);
+        (self.plan, self.trouble) = (Some(plan), None);
+    }
+
+    /// No connection to bfdd, hence no session.
+    fn forget(&mut self, tries_at: Time) {
+        self.connection = None;
+        self.sessions.clear();
+        self.listeners.clear();
+        self.tries_at = tries_at;
     }
 
     fn now(&self) -> Time {
@@ -141,11 +166,13 @@ impl Runner {
     /// The connection: opened, read, written.
     fn talk(&mut self) {
         let now = self.now();
+        let Some(plan) = &self.plan else { return };
+        let frr = plan.frr;
         if self.connection.is_none() && self.tries_at <= now {
             self.tries_at = now + AGAIN;
-            match Connection::open(&self.plan) {
+            match Connection::open(plan) {
                 Ok(connection) => {
-                    info!("bfd: FRR's bfdd at {} hands over its sessions", self.plan.frr);
+                    info!("bfd: FRR's bfdd at {frr} hands over its sessions");
                     (self.connection, self.trouble) = (Some(connection), None);
                 }
                 Err(error) => self.trouble = Some(error.to_string()),
@@ -161,11 +188,9 @@ impl Runner {
             Err(why) => Err(why),
         };
         if let Err(why) = done {
-            warn!("bfd: FRR's bfdd at {} is gone, and with it its sessions: {why}", self.plan.frr);
-            (self.connection, self.trouble) = (None, Some(why));
-            self.sessions.clear();
-            self.listeners.clear();
-            self.tries_at = now + AGAIN;
+            warn!("bfd: FRR's bfdd at {frr} is gone, and with it its sessions: {why}");
+            self.trouble = Some(why);
+            self.forget(now + AGAIN);
         }
     }
 
@@ -205,7 +230,7 @@ impl Runner {
             Some(connection) => connection.flush() != Ok(true),
             None => false,
         };
-        let connects = Some(self.tries_at).filter(|_| self.connection.is_none());
+        let connects = Some(self.tries_at).filter(|_| self.plan.is_some() && self.connection.is_none());
         let now = self.now();
         let soon = Some(now + SOON).filter(|_| unsent);
         let due = self.sessions.values().filter_map(Live::next).chain(connects).chain(soon).min();
@@ -250,7 +275,7 @@ impl Runner {
         let mut sessions: Vec<_> = self.sessions.values().map(|live| live.status(now)).collect();
         sessions.sort_by(|one, other| (one.peer, &one.interface).cmp(&(other.peer, &other.interface)));
         BfdStatus {
-            frr: self.plan.frr.to_string(),
+            frr: self.plan.as_ref().map(|plan| plan.frr.to_string()).unwrap_or_default(),
             connected: self.connection.is_some(),
             trouble: self.trouble.clone(),
             strays: self.strays,

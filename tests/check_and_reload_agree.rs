@@ -107,7 +107,8 @@ fn configuration(random: &mut Random) -> String {
 
 /// All that a reload could have changed, without counters of packets.
 fn state(router: &Router) -> String {
-    let config = router.ask("show config").unwrap();
+    // Without the word that the file is another one by now.
+    let config = router.show("config").unwrap()["text"].to_string();
     let filter = router.ask("show filter --json").unwrap();
     let filter: serde_json::Value = serde_json::from_str(&filter).unwrap();
     let rules = |chain: &serde_json::Value| {

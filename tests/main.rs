@@ -38,6 +38,7 @@ mod bgp_learnt_routes_forward;
 mod bridges_are_forwarded;
 mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;
+mod commits_are_whole_or_not_at_all;
 mod decided_flows_are_carried_in_the_driver;
 mod directions_of_a_flow_meet_at_different_workers;
 mod ecmp_spreads_and_keeps_flows;

@@ -103,10 +103,15 @@ impl Router {
         Ok(())
     }
 
+    /// Where it keeps its revisions.
+    pub fn state(&self) -> PathBuf {
+        self.host.folder().join("state")
+    }
+
     /// Starts the daemon, and does not wait until it is ready.
     pub fn begin(&self) -> Result<Process> {
         let mut command = self.host.command(&self.program.display().to_string());
-        command.arg("run").arg("-c").arg(&self.config);
+        command.arg("run").arg("-c").arg(&self.config).arg("--state").arg(self.state());
         self.host.spawn("bifrost", command)
     }
 
@@ -114,7 +119,7 @@ impl Router {
     /// what it printed.
     pub fn run_to_its_end(&self, limit: Duration) -> Result<(ExitStatus, String)> {
         let mut command = self.host.command(&self.program.display().to_string());
-        command.arg("run").arg("-c").arg(&self.config);
+        command.arg("run").arg("-c").arg(&self.config).arg("--state").arg(self.state());
         let mut process = self.host.spawn("bifrost-refused", command)?;
         Ok((process.wait(limit)?, process.output()))
     }

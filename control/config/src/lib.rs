@@ -25,10 +25,10 @@ mod mirror_port;
 mod mistake;
 mod pattern;
 mod router;
-mod secrets;
+pub mod secrets;
 mod section;
 mod sections;
-mod source;
+pub mod source;
 mod track;
 mod virtual_router;
 

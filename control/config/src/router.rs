@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bfd::Bfd;
@@ -66,6 +67,8 @@ pub struct Router {
     pub log: Log,
     /// The file as it was read, its secrets covered; empty without a file.
     pub text: String,
+    /// The same with its secrets: for the history, and nobody's eyes.
+    pub raw: Arc<str>,
 }
 
 impl Router {
@@ -301,6 +304,8 @@ pub struct Control {
     pub read_group: Option<String>,
     /// Its permissions.
     pub mode: u32,
+    /// How many configurations that were in force are kept, from 2.
+    pub revisions: usize,
 }
 
 impl Default for Control {
@@ -310,6 +315,7 @@ impl Default for Control {
             group: None,
             read_group: None,
             mode: 0o660,
+            revisions: 100,
         }
     }
 }

@@ -7,19 +7,57 @@ use toml::de::{DeTable, DeValue};
 
 /// Keys whose values nobody is to read, wherever they stand.
 const SECRET: [&str; 2] = ["key", "secret"];
+/// What is shown in the place of a secret.
+const COVER: &str = "\"***\"";
+/// The same for a secret that is not the one compared with.
+const OTHER: &str = "\"*** another\"";
 
 /// The text with each secret's value replaced by `"***"`.
-pub(crate) fn covered(text: &str, root: &DeTable<'_>) -> String {
-    let mut found = Vec::new();
-    in_table(root, &mut found);
-    found.sort_by_key(|at| at.start);
+pub fn covered(text: &str) -> String {
+    replaced(text, |_| COVER)
+}
+
+/// Both texts, covered. A secret of `after` that `before` does not have is told to be another one:
+/// else nobody would see that it changes.
+pub fn covered_both(before: &str, after: &str) -> [String; 2] {
+    let known: Vec<&str> = places(before).into_iter().map(|at| &before[at]).collect();
+    [covered(before), replaced(after, |secret| if known.contains(&secret) { COVER } else { OTHER })]
+}
+
+/// Whether a value is what is shown in the place of one.
+pub(crate) fn is_covered(value: &str) -> bool {
+    value == COVER || value == OTHER
+}
+
+fn replaced(text: &str, by: impl Fn(&str) -> &'static str) -> String {
     let mut covered = text.to_owned();
-    for at in found.into_iter().rev() {
-        if text.get(at.clone()).is_some() {
-            covered.replace_range(at, "\"***\"");
-        }
+    for at in places(text).into_iter().rev() {
+        covered.replace_range(at.clone(), by(&text[at]));
     }
     covered
+}
+
+/// Where secrets stand in a text, in order. In what is not TOML every line that looks like one is.
+pub(crate) fn places(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    match DeTable::parse(text) {
+        Ok(root) => in_table(root.get_ref(), &mut found),
+        Err(_) => in_lines(text, &mut found),
+    }
+    found.retain(|at| text.get(at.clone()).is_some());
+    found.sort_by_key(|at| at.start);
+    found
+}
+
+fn in_lines(text: &str, found: &mut Vec<Range<usize>>) {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let secret = SECRET.iter().filter_map(|key| line.find(key)).min();
+        let value = secret.and_then(|at| Some(at + line[at..].find('=')? + 1));
+        found.extend(value.map(|at| start + at..start + line.trim_end().len()));
+        start += line.len();
+    }
+    found.retain(|at| !at.is_empty());
 }
 
 fn in_table(table: &DeTable<'_>, found: &mut Vec<Range<usize>>) {
@@ -44,12 +82,25 @@ fn in_value(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
 mod tests {
     use super::*;
 
+    const TEXT: &str = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\nmemif = { socket = \"/s\", secret = 'x' }\n";
+
     #[test]
     fn nothing_but_secrets_is_covered() {
-        let text = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\nmemif = { socket = \"/s\", secret = 'x' }\n";
-        let (root, errors) = DeTable::parse_recoverable(text);
-        assert!(errors.is_empty());
-        let covered = covered(text, root.get_ref());
-        assert_eq!(covered, text.replace("\"0123456789\"", "\"***\"").replace("'x'", "\"***\""));
+        let expected = TEXT.replace("\"0123456789\"", COVER).replace("'x'", COVER);
+        assert_eq!(covered(TEXT), expected);
+        let [before, after] = covered_both(TEXT, &TEXT.replace("'x'", "'y'"));
+        assert_eq!(
+            (&before, after),
+            (&expected, expected.replace("secret = \"***\"", "secret = \"*** another\""))
+        );
+    }
+
+    #[test]
+    fn what_is_not_toml_hides_no_secret() {
+        for broken in ["[[port]\n", "x = \n", "\"\"\"\n"] {
+            let covered = covered(&format!("{broken}{TEXT}"));
+            assert!(!covered.contains("0123") && !covered.contains("'x'"), "{covered}");
+            assert!(covered.contains("# a comment"), "{covered}");
+        }
     }
 }

@@ -65,9 +65,14 @@ impl Router {
             page.close()?;
         }
         // Files that it names are beside it.
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Router::from_text(&file, &text, path.parent().unwrap_or(Path::new("")))?)
+    }
+
+    /// Checks a text whole, for this machine. `file` is what messages call it. Files that it names
+    /// are looked for in `folder`.
+    pub fn from_text(file: &str, text: &str, folder: &Path) -> Result<Router, Mistakes> {
         let mut files = |name: &Path| source::read_text(&folder.join(name));
-        Ok(Router::read_with(&file, &text, &Machine::this(), &mut files)?)
+        Router::read_with(file, text, &Machine::this(), &mut files)
     }
 
     /// Checks a text whole, for a machine. `file` is what messages call it. Files that it names are
@@ -91,7 +96,12 @@ impl Router {
         let mut none_wanted = false;
         let section = Section::new("", root.span(), root.get_ref());
         let mut router = root_of(&mut page, section, machine, files, &mut none_wanted);
-        router.text = secrets::covered(text, root.get_ref());
+        router.text = secrets::covered(text);
+        router.raw = text.into();
+        for at in secrets::places(text).into_iter().filter(|at| secrets::is_covered(&text[at.clone()])) {
+            let hint = Hint::expected("the secret itself");
+            page.wrong(at, "this is not the secret, but what is shown in its place", hint);
+        }
         page.close()?;
         // A file that was cut off, or is being written, looks like this; so it must be said.
         if router.ports.is_empty() && !none_wanted {
@@ -155,6 +165,7 @@ fn root_of(
         metrics: (root.section(page, "metrics", "[metrics]")).and_then(|s| metrics(page, s)),
         log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
         text: String::new(),
+        raw: "".into(),
     };
     if let (Some(fpm), Some(metrics), Some(at)) =
         (&router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
@@ -509,12 +520,14 @@ fn control(page: &mut Page, mut section: Section) -> Control {
             _ => Err(format!("{text:?} is not a set of permissions")),
         }
     });
+    let revisions = section.number(page, "revisions", 2..=10_000);
     section.finish(page);
     Control {
         socket: socket.map_or(default.socket, |found| found.value),
         group: group.map(|found| found.value),
         read_group: read_group.map(|found| found.value),
         mode: mode.map_or(default.mode, |found| found.value),
+        revisions: revisions.map_or(default.revisions, |number| number as usize),
     }
 }
 

@@ -15,7 +15,7 @@ fn the_sample_as_it_is_says_the_defaults() {
     assert!(refused.contains("it names no port"), "{refused}");
     let text = format!("without_ports = \"on\"\n{SAMPLE}");
     let read = Router::read("router.toml", &text, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let read = Router { text: String::new(), ..read };
+    let read = Router { text: String::new(), raw: "".into(), ..read };
     assert_eq!(format!("{read:?}"), format!("{:?}", Router::default()));
 }
 

@@ -9,6 +9,8 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 /// A process at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// Its number.
+    pub pid: i32,
     /// Its user.
     pub uid: u32,
     /// Its groups, the primary one first.
@@ -21,7 +23,7 @@ impl Peer {
         let credentials = getsockopt(stream, PeerCredentials)?;
         let mut groups = vec![credentials.gid()];
         groups.extend(supplementary(stream)?);
-        Ok(Peer { uid: credentials.uid(), groups })
+        Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), groups })
     }
 }
 
@@ -64,6 +66,7 @@ mod tests {
     fn the_other_end_is_this_process() {
         let (one, _other) = UnixStream::pair().unwrap();
         let peer = Peer::of(&one).unwrap();
+        assert_eq!(peer.pid, std::process::id() as i32);
         assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
         assert_eq!(peer.groups[0], nix::unistd::getegid().as_raw());
         let mut more: Vec<u32> = nix::unistd::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();

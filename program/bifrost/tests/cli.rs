@@ -94,6 +94,46 @@ fn what_was_done_is_said_as_json() {
 }
 
 #[test]
+fn configurations_are_committed_compared_and_shown() {
+    let rig = Rig::start("commit", Fake::default());
+    let file = rig.directory.join("new.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "[[port]]\nname = \"lo\"\n").unwrap();
+    let said = ok(&rig, &["commit", path, "--confirmed", "5", "--comment", "why"]);
+    let (effects, done) = said.split_once('\n').unwrap();
+    assert_eq!(effects, "[police]: other limits");
+    assert!(done.contains("revision 8") && done.contains("name = ") && done.contains("Some(300)"), "{done}");
+    assert_eq!(ok(&rig, &["commit", "--check"]), "[police]: other limits\n");
+    assert!(ok(&rig, &["rollback", "7", "--confirmed", "90s"]).contains("Revision(7) Some(90)"));
+    assert!(ok(&rig, &["rollback"]).contains("Before None"));
+    assert_eq!(ok(&rig, &["confirm"]), "revision 8 stays\n");
+    for wrong in [&["commit", "--confirmed", "0"][..], &["commit", "--confirmed", "soon"], &["rollback", "x"]]
+    {
+        assert_eq!(rig.run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    let missing = rig.run(&["commit", "/nowhere/router.toml"]);
+    assert!(text(&missing.stderr).contains("/nowhere/router.toml: cannot read it"), "{missing:?}");
+
+    let shown = ok(&rig, &["history"]);
+    for words in
+        ["revision 8 is in force\n", "in 1m 30s, unless", "was changed since", "root (alice)  192.0.2.7"]
+    {
+        assert!(shown.contains(words), "{words} is not in {shown}");
+    }
+    let diff = ok(&rig, &["compare", "7", path]);
+    assert!(diff.starts_with("--- Revision(7)\n+++ File {"), "{diff}");
+    assert!(diff.contains("\n-icmp = { rate = 100, ") && diff.contains("\n+icmp = { rate = 200, "), "{diff}");
+    assert!(ok(&rig, &["compare"]).starts_with("--- Running\n+++ Disk\n"));
+    assert!(ok(&rig, &["compare", "disk"]).starts_with("--- Running\n+++ Disk\n"));
+    let document = include_str!("../../../docs/json.md");
+    for words in
+        [&["history", "--json"][..], &["compare", "--json"], &["commit", "--json"], &["confirm", "--json"]]
+    {
+        document_names(words[0], &serde_json::from_str(&ok(&rig, words)).unwrap(), document);
+    }
+}
+
+#[test]
 fn the_graph_is_drawn() {
     let rig = Rig::start("draw", Fake::default());
     expect("show-graph.dot", &ok(&rig, &["show", "graph", "--dot"]));

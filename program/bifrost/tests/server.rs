@@ -59,8 +59,8 @@ fn what_is_no_request_gets_an_error_and_another_chance() {
 fn an_endless_request_is_cut_off() {
     let rig = Rig::start("endless", Fake::default());
     let (mut reader, mut writer) = raw(&rig);
-    let _ = writer.write_all(&vec![b'x'; 200_000]);
-    assert_eq!(read_line(&mut reader), "{\"error\":\"a request has at most 65536 bytes\"}\n");
+    let _ = writer.write_all(&vec![b'x'; LONGEST_REQUEST + 100_000]);
+    assert_eq!(read_line(&mut reader), "{\"error\":\"a request has at most 16777216 bytes\"}\n");
     let _ = reader.read_to_end(&mut Vec::new());
     assert_eq!(rig.client().subject::<Version>("version").unwrap().pid, 4711);
 }
@@ -335,7 +335,10 @@ fn a_group_that_reads_changes_nothing() {
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (0o666, 1));
     let shown = ["show", "ports"];
-    let changing: [&[&str]; 2] = [&["reload"], &["set", "x", "--add", "10.0.0.0/8"]];
+    // A text of his own would tell a reader which secrets it has right.
+    let own: [&str; 2] = ["compare", "/etc/passwd"];
+    let changing: [&[&str]; 5] =
+        [&["reload"], &["commit"], &["rollback", "7"], &own, &["set", "x", "--add", "10.0.0.0/8"]];
     // The groups that a process has besides its first count as well.
     for (groups, reads, changes) in [("1", true, true), ("100,1", true, true), ("2", true, false)] {
         let (done, said) = as_another(groups, &path, &shown);

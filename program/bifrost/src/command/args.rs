@@ -62,6 +62,23 @@ pub enum Command {
     /// [[port]], [police], [graph], [filter], [nat], [flow_log], [sflow] and [mirror] take effect
     /// at once. When anything in the file is wrong, all stays as it is and you are told what.
     Reload(Reload),
+    /// Put a configuration in force, into the file and into the history; whole or not at all
+    ///
+    /// Without FILE it is the file that the daemon starts from, as it was edited. With FILE that
+    /// one gets its text. Says what will change, and then does it. Files that it names are looked
+    /// for where the daemon's file is.
+    Commit(Commit),
+    /// Keep what was committed with --confirmed
+    Confirm(Output),
+    /// Put an earlier configuration in force again, as a new revision
+    Rollback(Rollback),
+    /// Show the configurations that were in force: when, by whom, from where, and why
+    History(Output),
+    /// Compare two configurations, their secrets covered
+    ///
+    /// Each is `running`, `disk` (the file that the daemon starts from), the number of a revision,
+    /// or a file. With one, what runs is compared with it; with none, with the file.
+    Compare(Compare),
     /// Change the members of an address set of the filter, while it runs
     ///
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as
@@ -198,6 +215,9 @@ pub struct Run {
     /// The configuration file (default: /etc/bifrost/router.toml, where no port is named)
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Where configurations that were in force are kept, by file
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/bifrost")]
+    pub state: PathBuf,
     /// Only check the file
     #[arg(long)]
     pub check: bool,
@@ -320,6 +340,94 @@ pub struct Reload {
     /// How
     #[command(flatten)]
     pub output: Output,
+}
+
+/// `commit`.
+#[derive(Debug, Arguments)]
+pub struct Commit {
+    /// The configuration (default: the file that the daemon starts from)
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// How
+    #[command(flatten)]
+    pub how: Committing,
+}
+
+/// `rollback`.
+#[derive(Debug, Arguments)]
+pub struct Rollback {
+    /// The revision (default: the one before)
+    #[arg(value_name = "N")]
+    pub revision: Option<u64>,
+    /// How
+    #[command(flatten)]
+    pub how: Committing,
+}
+
+/// How a configuration is put in force.
+#[derive(Debug, Arguments)]
+pub struct Committing {
+    /// Only say what would change
+    #[arg(long)]
+    pub check: bool,
+    /// Go back unless `bifrost confirm` comes within so many minutes, or a time such as 90s
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, conflicts_with = "check")]
+    pub confirmed: Option<u64>,
+    /// What is to be known of it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub comment: String,
+    /// The revision that it was made from: refuse if something else runs
+    #[arg(long, value_name = "N")]
+    pub base: Option<u64>,
+    /// Do it even if something else runs by now, or the file was changed by hand
+    #[arg(long)]
+    pub force: bool,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Seconds, from minutes or a time with its unit.
+fn minutes(text: &str) -> Result<u64, String> {
+    let minutes = text.parse().ok().and_then(|minutes: u64| minutes.checked_mul(60));
+    let seconds = minutes.or_else(|| Some(notation::duration(text)?.as_secs()));
+    let in_range = seconds.filter(|seconds| (1..=7 * 24 * 3600).contains(seconds));
+    in_range.ok_or_else(|| "expected minutes, or a time from 1s to 1w".to_owned())
+}
+
+/// `compare`.
+#[derive(Debug, Arguments)]
+pub struct Compare {
+    /// The first
+    #[arg(value_name = "A", value_parser = version)]
+    pub from: Option<Version>,
+    /// The second
+    #[arg(value_name = "B", value_parser = version)]
+    pub to: Option<Version>,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// A configuration, as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// What runs.
+    Running,
+    /// The file that the daemon starts from.
+    Disk,
+    /// One that was in force.
+    Revision(u64),
+    /// Another file.
+    File(PathBuf),
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    Ok(match text {
+        "running" => Version::Running,
+        "disk" => Version::Disk,
+        _ => text.parse().map_or_else(|_| Version::File(text.into()), Version::Revision),
+    })
 }
 
 /// `write`.

@@ -6,6 +6,7 @@ mod beyond;
 mod capture;
 mod check;
 mod click;
+mod commit;
 mod doctor;
 mod experiment;
 mod explain;
@@ -90,6 +91,11 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Sink(sink) => sink::run(&sink),
         Command::Run(run) => run::run(run, args.socket, registry(extra)),
         Command::Check { file, output } => check::check(&file, &registry(extra), output),
+        Command::Commit(args) => commit::commit(args, connect(socket)?),
+        Command::Confirm(output) => commit::confirm(output, connect(socket)?),
+        Command::Rollback(args) => commit::rollback(args, connect(socket)?),
+        Command::History(output) => commit::history(output, connect(socket)?),
+        Command::Compare(args) => commit::compare(args, connect(socket)?),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),

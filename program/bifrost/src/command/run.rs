@@ -1,10 +1,12 @@
 //! `bifrost run`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::service::{LastResort, Notify, Signals, init_log};
 use config::{Foreign, Level, PortRule, Router};
 use graph::Registry;
+use revisions::Store;
 
 use super::Failure;
 use super::args::{Output, Run};
@@ -14,7 +16,7 @@ use crate::daemon;
 const DEFAULT_FILE: &str = "/etc/bifrost/router.toml";
 
 pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(), Failure> {
-    let (mut router, file) = configuration(&args)?;
+    let (mut router, file, store, notes) = configuration(&args)?;
     if args.check {
         return super::check::report(&router, file.as_deref(), &registry, Output { json: args.json });
     }
@@ -29,7 +31,7 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
         Level::Debug => tracing::Level::DEBUG,
         Level::Trace => tracing::Level::TRACE,
     });
-    for warning in warnings.lines() {
+    for warning in notes.iter().map(String::as_str).chain(warnings.lines()) {
         tracing::warn!("{warning}");
     }
     let signals = Signals::install()
@@ -37,7 +39,8 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
     let last_resort = LastResort::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();
-    daemon::run(daemon::Start { router, file, registry, signals, last_resort, notify }).map_err(Failure::Said)
+    daemon::run(daemon::Start { router, file, store, registry, signals, last_resort, notify })
+        .map_err(Failure::Said)
 }
 
 /// `bifrost bfd`.
@@ -47,15 +50,17 @@ pub fn bfd(place: &Path) -> Result<(), Failure> {
     daemon::bfd::process::run(place).map_err(|error| Failure::Io { what: what(), error })
 }
 
-/// The checked configuration, and the file that it is from.
-fn configuration(args: &Run) -> Result<(Router, Option<PathBuf>), Failure> {
+/// The checked configuration, the file that it is from, its history, and what is worth a word.
+type Configured = (Router, Option<PathBuf>, Option<Arc<Store>>, Vec<String>);
+
+fn configuration(args: &Run) -> Result<Configured, Failure> {
     if !args.ports.is_empty() {
         let ports = args.ports.iter().cloned().map(PortRule::new).collect();
         let linux_filter = match args.linux_filter.as_deref() {
             Some("ignore") => Foreign::Ignore,
             _ => Foreign::Respect,
         };
-        return Ok((Router { ports, linux_filter, ..Router::default() }, None));
+        return Ok((Router { ports, linux_filter, ..Router::default() }, None, None, Vec::new()));
     }
     let file = match &args.config {
         Some(file) => file.clone(),
@@ -67,6 +72,11 @@ fn configuration(args: &Run) -> Result<(Router, Option<PathBuf>), Failure> {
             )));
         }
     };
-    let router = Router::open(&file).map_err(|error| Failure::Said(error.to_string()))?;
-    Ok((router, Some(file)))
+    if args.check {
+        let router = Router::open(&file).map_err(|error| Failure::Said(error.to_string()))?;
+        return Ok((router, Some(file), None, Vec::new()));
+    }
+    let store = Arc::new(Store::new(&args.state, &file));
+    let (router, notes) = daemon::begin(&file, &store);
+    Ok((router.map_err(Failure::Said)?, Some(file), Some(store), notes))
 }

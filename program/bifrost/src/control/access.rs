@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use nix::unistd::{Group, getegid, geteuid};
 use port::Peer;
 
+use super::protocol::{LONGEST_REQUEST, MAX_REQUEST};
 use super::server::ServerError;
 
 /// Where the socket is and who may use it.
@@ -32,6 +33,16 @@ pub(super) enum Rights {
     All,
     /// What changes nothing ([`Request::only_reads`](super::Request::only_reads)).
     Reading,
+}
+
+impl Rights {
+    /// The longest request, bytes. Whoever may change the configuration may send one.
+    pub fn longest(self) -> usize {
+        match self {
+            Rights::All => LONGEST_REQUEST,
+            Rights::Reading => MAX_REQUEST,
+        }
+    }
 }
 
 /// The judge at the door.
@@ -90,7 +101,7 @@ mod tests {
 
     fn rights(mode: u32, readers: Option<u32>, uid: u32, groups: &[u32]) -> Option<Rights> {
         let judge = Judge { mode, owner: 7, group: 4, readers };
-        judge.rights(&Peer { uid, groups: groups.to_vec() })
+        judge.rights(&Peer { pid: 1, uid, groups: groups.to_vec() })
     }
 
     #[test]

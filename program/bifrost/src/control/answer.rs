@@ -7,6 +7,7 @@ use super::copies::CopyRequest;
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
+use super::revisions::{CommitRequest, Committed, Compared, History, Text, Who};
 use super::status::*;
 use crate::subject::{Answered, Entry, Subject};
 
@@ -34,7 +35,19 @@ pub trait Answer: Send + Sync {
 
     /// Reads the configuration again, and says what came of it. A wrong one changes nothing; a dry
     /// run says what would change.
-    fn reload(&self, dry_run: bool) -> Result<String, String>;
+    fn reload(&self, dry_run: bool, who: &Who) -> Result<String, String>;
+
+    /// Puts a configuration in force, into the file and into the history; whole or not at all.
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String>;
+
+    /// Keeps the last revision, which waits for that. Says what came of it.
+    fn confirm(&self, who: &Who) -> Result<String, String>;
+
+    /// The configurations that were in force.
+    fn history(&self) -> Result<History, String>;
+
+    /// Two configurations, their secrets covered.
+    fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String>;
 
     /// Changes the members of an address set of the filter until the configuration is read again,
     /// and says how many it has then. What comes and goes at once is there afterwards.

@@ -91,7 +91,7 @@ impl Client {
     /// Asks for one value.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         self.send(request)?;
-        if matches!(request, Request::Reload { .. } | Request::Handover { .. }) {
+        if matches!(request, Request::Reload { .. } | Request::Commit(_) | Request::Handover { .. }) {
             self.stream.get_ref().set_read_timeout(Some(RELOAD)).map_err(ClientError::Lost)?;
         }
         self.value()

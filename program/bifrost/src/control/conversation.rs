@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use port::Peer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,8 +15,9 @@ use super::access::Rights;
 use super::answer::Answer;
 use super::copies::CopyRequest;
 use super::feed::{Feed, Next};
-use super::protocol::{CaptureRequest, End, MAX_REQUEST, PAGE, Request, RouteQuery, TraceRequest};
+use super::protocol::{CaptureRequest, End, PAGE, Request, RouteQuery, TraceRequest};
 use super::rates::Rates;
+use super::revisions::Who;
 use super::status::{DropCount, FlowQuery, Flows, PortStatus, Snapshot, TraceStep, WorkerStatus};
 use crate::subject;
 
@@ -32,6 +34,7 @@ const TOP_DROPS: usize = 16;
 pub(super) struct Conversation<'a, 's> {
     pub answer: &'a dyn Answer,
     pub rights: Rights,
+    pub peer: &'a Peer,
     pub rates: &'a Rates,
     pub started: Instant,
     pub stopping: &'a AtomicBool,
@@ -42,8 +45,9 @@ pub(super) struct Conversation<'a, 's> {
 impl Conversation<'_, '_> {
     /// Answers one line. An error means that the client is gone or stuck.
     pub fn reply_to(&mut self, line: &[u8]) -> io::Result<()> {
-        if line.len() > MAX_REQUEST {
-            self.error(format!("a request has at most {MAX_REQUEST} bytes"))?;
+        let longest = self.rights.longest();
+        if line.len() > longest {
+            self.error(format!("a request has at most {longest} bytes"))?;
         } else {
             let asked = serde_json::from_slice::<Asked>(line).ok();
             if let Some(subject) = asked.and_then(|asked| subject::asked(&asked.ask)) {
@@ -66,7 +70,11 @@ impl Conversation<'_, '_> {
     fn answer(&mut self, request: &Request) -> io::Result<()> {
         let answer = self.answer;
         match request {
-            Request::Reload { dry_run } => self.whole(answer.reload(*dry_run)),
+            Request::Reload { dry_run } => self.whole(answer.reload(*dry_run, &Who::of(self.peer))),
+            Request::Commit(commit) => self.whole(answer.commit(commit, &Who::of(self.peer))),
+            Request::Confirm => self.whole(answer.confirm(&Who::of(self.peer))),
+            Request::History => self.whole(answer.history()),
+            Request::Compare { texts } => self.whole(answer.compare(texts)),
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
             Request::Handover { name, release } => self.whole(answer.redundancy(name, *release)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),

@@ -30,6 +30,7 @@ mod hex;
 mod protocol;
 mod question;
 mod rates;
+mod revisions;
 mod server;
 pub mod status;
 mod words;
@@ -42,10 +43,12 @@ pub use facts::Facts;
 pub use feed::{Feed, FeedSender, Next, feed};
 pub use filter::Filter;
 pub use protocol::{
-    CaptureRequest, DEFAULT_SOCKET, End, MAX_REQUEST, PAGE, Reply, Request, RouteQuery, TraceRequest,
+    CaptureRequest, DEFAULT_SOCKET, End, LONGEST_REQUEST, MAX_REQUEST, PAGE, Reply, Request, RouteQuery,
+    TraceRequest,
 };
 pub use question::Question;
 pub use rates::Rates;
+pub use revisions::{CommitRequest, Committed, Compared, History, Text, Waits, Who};
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;
 pub use words::{Protocol, WordError};

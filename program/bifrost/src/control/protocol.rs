@@ -7,14 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::copies::CopyRequest;
+use super::revisions::{CommitRequest, Text};
 use super::status::FlowQuery;
 use super::{Filter, Question};
 
 /// Where the daemon listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/bifrost/control.sock";
 
-/// Longest request line, bytes.
+/// Longest request line of a client that may only read, bytes.
 pub const MAX_REQUEST: usize = 64 * 1024;
+/// The same for others, who may send a configuration.
+pub const LONGEST_REQUEST: usize = 16 << 20;
 
 /// One request: one line of JSON, such as `{"ask":"ports"}` or
 /// `{"ask":"routes","within":"10.0.0.0/8","limit":100}`.
@@ -28,6 +31,18 @@ pub enum Request {
         /// Only says what that would do, a line each.
         #[serde(default)]
         dry_run: bool,
+    },
+    /// Puts a configuration in force, into the file and into the history:
+    /// [`Committed`](super::Committed).
+    Commit(CommitRequest),
+    /// Keeps the last revision, which waits for that: what came of it, a text.
+    Confirm,
+    /// [`History`](super::History).
+    History,
+    /// [`Compared`](super::Compared).
+    Compare {
+        /// What is compared.
+        texts: [Text; 2],
     },
     /// Changes the members of an address set: how many it has then, a number.
     Set {
@@ -91,14 +106,19 @@ impl Request {
     /// anything, also one that is read.
     pub fn only_reads(&self) -> bool {
         match self {
+            // Who compares a text of his own could try out secrets.
+            Request::Compare { texts } => !texts.iter().any(|text| matches!(text, Text::File { .. })),
             Request::Routes(_)
             | Request::Flows(_)
             | Request::FlowTable
             | Request::Living(_)
             | Request::Explain(_)
+            | Request::History
             | Request::Snapshot
             | Request::Watch { .. } => true,
             Request::Reload { .. }
+            | Request::Commit(_)
+            | Request::Confirm
             | Request::Set { .. }
             | Request::Handover { .. }
             | Request::Read { .. }

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use super::access::{Access, Judge, Rights};
 use super::answer::Answer;
 use super::conversation::Conversation;
-use super::protocol::{MAX_REQUEST, Reply};
+use super::protocol::Reply;
 use super::rates::{self, Rates};
 
 /// Most clients at once.
@@ -239,9 +239,9 @@ fn refuse(stream: &UnixStream, reply: &Reply) {
 }
 
 fn admit(shared: &Arc<Shared>, stream: UnixStream) {
-    let rights = match Peer::of(&stream) {
+    let (rights, peer) = match Peer::of(&stream) {
         Ok(peer) => match shared.judge.rights(&peer) {
-            Some(rights) => rights,
+            Some(rights) => (rights, peer),
             None => {
                 warn!("control socket: refused user {}, who is in none of its groups", peer.uid);
                 let why = "you may not use this socket: only root and members of its groups may \
@@ -277,7 +277,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
     let started = spawn("control-client", move || {
         confine::client();
         let _leaving = Leaving { shared: &serving, client };
-        if let Err(error) = serve(&serving, client, &stream, rights)
+        if let Err(error) = serve(&serving, client, &stream, rights, &peer)
             && !serving.stopping.load(Relaxed)
             && !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
         {
@@ -323,13 +323,13 @@ fn explain(error: &io::Error) -> String {
 }
 
 /// Answers one client until it leaves.
-fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights) -> io::Result<()> {
+fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights, peer: &Peer) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = BufWriter::with_capacity(64 * 1024, stream);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(MAX_REQUEST as u64 + 1).read_until(b'\n', &mut line)?;
+        let read = reader.by_ref().take(rights.longest() as u64 + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(());
         }
@@ -340,6 +340,7 @@ fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights) -> i
         let mut conversation = Conversation {
             answer: &*shared.answer,
             rights,
+            peer,
             rates: &shared.rates,
             started: shared.started,
             stopping: &shared.stopping,
@@ -347,7 +348,7 @@ fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights) -> i
             writer: &mut writer,
         };
         conversation.reply_to(&line)?;
-        if line.len() > MAX_REQUEST {
+        if line.len() > rights.longest() {
             return Ok(());
         }
         shared.set_idle(client, Some(Instant::now()));

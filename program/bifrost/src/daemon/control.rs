@@ -297,6 +297,7 @@ impl Control {
         parts.fallback.follow_the_rest(forwarding, false);
         self.nat_audit.go_on(forwarding);
         tell_hidden();
+        self.go_back_if_due();
         Ok(more)
     }
 

@@ -9,6 +9,7 @@
 //! | `verdict.rs` | whether a configuration can be put in force |
 //! | `section.rs` | how a change of several sections becomes one step |
 //! | `reload.rs` | another configuration for the router that runs |
+//! | `commit.rs` | the same with the file and the history, and the way back |
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
@@ -44,6 +45,7 @@
 mod absent;
 pub(crate) mod bfd;
 mod bridges;
+mod commit;
 mod control;
 mod copies;
 mod discovery;
@@ -97,10 +99,12 @@ use plane::Plane;
 use port::Driver;
 use tracing::{info, warn};
 
+pub use commit::begin;
 pub(crate) use control::Control;
 pub(crate) use forwarding::Forwarding;
 use questions::Questions;
 use reload::Reloading;
+use revisions::Store;
 pub use verdict::examine;
 
 /// What the daemon is started with.
@@ -110,6 +114,8 @@ pub struct Start {
     pub router: Router,
     /// The file that it was read from; absent when ports were named on the command line.
     pub file: Option<PathBuf>,
+    /// What was in force before; absent likewise.
+    pub store: Option<Arc<Store>>,
     /// The classes of elements that the graph's hooks can name.
     pub registry: graph::Registry,
     /// Signals of this process, taken over before any thread was started.
@@ -168,7 +174,7 @@ pub fn run(start: Start) -> Result<(), String> {
 }
 
 fn serve(start: Start) -> Result<(), DaemonError> {
-    let Start { router, file, registry, signals, last_resort, notify } = start;
+    let Start { router, file, store, registry, signals, last_resort, notify } = start;
     // Before any thread is started, for each has what its maker has.
     confine::process()?;
     let online = Machine::this().cores.0;
@@ -186,7 +192,7 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let settings = settings::plane(&router, &cores, registry.clone(), sampling);
     let plane = Plane::start(&settings, driver, tables.view())?;
     let mirror = Mirror::new(settings::mirror(&router))?;
-    let reloading = Reloading { file, registry, turn: Arc::default() };
+    let reloading = Reloading::new(file, store, registry);
     let forwarding = Forwarding::new(router, plane, mirror, tables, signals.stop());
     let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
     let questions = Arc::new(Questions::new(control.door(), reloading));

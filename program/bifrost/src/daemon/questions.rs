@@ -5,7 +5,10 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use crate::control::status::*;
-use crate::control::{Answer, CaptureRequest, CopyRequest, Feed, Question, RouteQuery, TraceRequest};
+use crate::control::{
+    Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Feed, History, Question,
+    RouteQuery, Text, TraceRequest, Who,
+};
 
 use crate::subject::{Answered, Entry};
 use flowlog::Record;
@@ -61,8 +64,24 @@ impl Answer for Questions {
         self.ask(move |control| control.forwarding.routes(&query, after.as_ref(), limit))
     }
 
-    fn reload(&self, dry_run: bool) -> Result<String, String> {
-        self.reloading.reload(&self.door, dry_run)
+    fn reload(&self, dry_run: bool, who: &Who) -> Result<String, String> {
+        self.reloading.reload(&self.door, dry_run, who)
+    }
+
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String> {
+        self.reloading.commit(&self.door, commit, who)
+    }
+
+    fn confirm(&self, who: &Who) -> Result<String, String> {
+        self.reloading.confirm(who)
+    }
+
+    fn history(&self) -> Result<History, String> {
+        self.reloading.history(&self.door)
+    }
+
+    fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String> {
+        self.reloading.compare(&self.door, texts)
     }
 
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {

@@ -6,36 +6,71 @@
 //! cannot be reached by a socket, a directory, memory, an element of the graph that cannot begin)
 //! is prepared first. So a refused reload changes nothing.
 //!
-//! One reload at a time: the next waits for its turn, and reads the file when that has come.
+//! One change at a time: the next waits for its turn, and reads the file when that has come. What
+//! a changed file puts in force is a revision as well ([`commit`](super::commit)).
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::Router;
 use graph::Registry;
+use revisions::{Clock, How, Revision, Store};
 use tracing::{error, info, warn};
 
+use super::commit::{Entry, note, note_of_nobody, settle_first};
 use super::control::{Control, Door};
 use super::section::{self, Change};
 use super::verdict::examine;
+use crate::control::Who;
+
+/// A time that does not come.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// Where configurations come from, for whoever wants to read one.
 #[derive(Clone)]
 pub(crate) struct Reloading {
     /// Absent when the ports were named on the command line.
     pub file: Option<PathBuf>,
+    /// What was in force before.
+    pub store: Option<Arc<Store>>,
     pub registry: Registry,
-    /// Held by the reload that is going on.
-    pub turn: Arc<Mutex<()>>,
+    /// Held by the reload or commit that is going on.
+    turn: Arc<Mutex<()>>,
+    /// When the last revision goes back unless it is confirmed: nanoseconds since the machine was
+    /// started.
+    pub due: Arc<AtomicU64>,
+    /// When the daemon was, in seconds since 1970.
+    pub started: u64,
 }
 
 impl Reloading {
+    pub(super) fn new(file: Option<PathBuf>, store: Option<Arc<Store>>, registry: Registry) -> Reloading {
+        let clock = Clock::now().ok();
+        let store_is_ours = |store: &&Arc<Store>| store.open(false).unwrap_or(false);
+        let wait = store.as_ref().filter(store_is_ours);
+        let wait = wait.and_then(|store| Some((store, store.wait().ok()??, clock.as_ref()?)));
+        let due = wait.map_or(NEVER, |(store, wait, clock)| {
+            // Told by this start of the machine, its clock cannot change it any more.
+            let wait = store.wait_on(&wait, clock).unwrap_or(wait);
+            warn!("revision {} waits for `bifrost confirm`", wait.revision);
+            (clock.since_boot + wait.left(clock)).as_nanos() as u64
+        });
+        let started = note_of_nobody().time;
+        Reloading { file, store, registry, turn: Arc::default(), due: Arc::new(due.into()), started }
+    }
+
+    /// One change at a time.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        // Whoever panicked with it left nothing half done: that is the control thread's.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads and judges the file, then has it put in force, or only (a dry run) says what that
     /// would do; says what came of it. Takes as long as both do.
-    pub(super) fn reload(&self, door: &Door, dry_run: bool) -> Result<String, String> {
-        // Whoever panicked with it left nothing half done: that is the control thread's.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn reload(&self, door: &Door, dry_run: bool, who: &Who) -> Result<String, String> {
+        let _turn = self.turn();
         let file =
             self.file.as_ref().ok_or("nothing to read again: the ports were named on the command line")?;
         let router = Router::open(file).map_err(|mistakes| unchanged(mistakes.to_string()))?;
@@ -43,11 +78,36 @@ impl Reloading {
         for warning in warnings.lines() {
             warn!("{warning}");
         }
+        if dry_run {
+            let effects = self.on_control(door, move |control| control.effects(router))?;
+            return Ok(if effects.is_empty() {
+                "nothing would change".to_owned()
+            } else {
+                effects.join("\n")
+            });
+        }
+        let running = self.running(door)?;
+        let wait = self.store.as_ref().and_then(|store| store.wait().ok()?);
+        if let Some(wait) = wait.filter(|_| router.raw != running) {
+            return Err(unchanged(settle_first(wait.revision)));
+        }
+        // Who has no room for a history still reads the file again.
+        let note = Revision { how: How::Reload, ..note(who) };
+        let done =
+            self.put(door, &running, Entry { router, note, wait: None, in_place: true, lenient: true })?;
+        Ok(format!("configuration read again: {}", done.status))
+    }
+
+    /// Has something done on the control thread, however long it takes.
+    pub(super) fn on_control<T: Send + 'static>(
+        &self,
+        door: &Door,
+        work: impl FnOnce(&mut Control) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
         let (sender, answer) = sync_channel(1);
         let job = Box::new(move |control: &mut Control| {
-            let done = if dry_run { control.dry_run(router) } else { control.reload(router) };
             // Nobody waits any more: the answer goes nowhere.
-            let _ = sender.send(done);
+            let _ = sender.send(work(control));
         });
         let stopping = || "the daemon is stopping".to_owned();
         if !door.hand_in(job) {
@@ -60,34 +120,55 @@ impl Reloading {
 impl Control {
     /// Reloads as a client would, and logs what came of it.
     pub(super) fn reload_beside(&self) {
+        self.beside("reload", |reloading, door| reloading.reload(door, false, &Who::default()));
+    }
+
+    /// Goes back, where a revision was not confirmed in time, and logs what came of it.
+    pub(super) fn go_back_if_due(&self) {
+        if self.reloading.is_due() {
+            // Not twice.
+            self.reloading.due.store(NEVER, Relaxed);
+            self.beside("go-back", Reloading::go_back);
+        }
+    }
+
+    fn beside(&self, name: &str, change: fn(&Reloading, &Door) -> Result<String, String>) {
         let (reloading, door) = (self.reloading.clone(), self.door());
-        let thread = std::thread::Builder::new().name("reload".to_owned());
-        let begun = thread.spawn(move || match reloading.reload(&door, false) {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let begun = thread.spawn(move || match change(&reloading, &door) {
             Ok(done) => info!("{done}"),
             Err(wrong) => error!("{wrong}"),
         });
         if let Err(error) = begun {
-            error!("the configuration stays as it is: no thread to read it: {error}");
+            error!("the configuration stays as it is: no thread to change it: {error}");
         }
     }
 
-    /// Puts a configuration in force, and says what came of it. On an error all is as it was.
-    fn reload(&mut self, router: Router) -> Result<String, String> {
+    /// Puts a configuration in force, and says how the router is then. `point` commits what is
+    /// beside it. On an error all is as it was.
+    pub(super) fn reload<T>(
+        &mut self,
+        router: Router,
+        mut beside: T,
+        point: impl FnOnce(&mut T) -> Result<(), String>,
+    ) -> Result<(T, String), String> {
         let (change, waits) = self.change_to(router);
-        section::put_in_force(&mut self.parts.sections(), change, &mut self.forwarding).map_err(unchanged)?;
+        let point = || point(&mut beside);
+        section::put_in_force(&mut self.parts.sections(), change, &mut self.forwarding, point)
+            .map_err(unchanged)?;
         let waits = waiting(&waits);
         if !waits.is_empty() {
-            warn!("the configuration is read again{waits}");
+            warn!("another configuration is in force{waits}");
         }
-        Ok(format!("configuration read again: {}{waits}", self.forwarding.status_line()))
+        Ok((beside, format!("{}{waits}", self.forwarding.status_line())))
     }
 
     /// What putting a configuration in force would do, a line each.
-    fn dry_run(&mut self, router: Router) -> Result<String, String> {
+    pub(super) fn effects(&mut self, router: Router) -> Result<Vec<String>, String> {
         let (change, waits) = self.change_to(router);
         let mut effects = section::effects(&self.parts.sections(), &change);
         effects.extend(waits.iter().map(|section| format!("{section}: it changes at the next start only")));
-        Ok(if effects.is_empty() { "nothing would change".to_owned() } else { effects.join("\n") })
+        Ok(effects)
     }
 
     /// The change from what is in force, and what of it waits for the next start.
@@ -100,7 +181,7 @@ impl Control {
     }
 }
 
-fn unchanged(wrong: String) -> String {
+pub(super) fn unchanged(wrong: String) -> String {
     format!("the configuration stays as it is: {wrong}")
 }
 

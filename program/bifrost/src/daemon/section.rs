@@ -66,20 +66,26 @@ pub(crate) trait Section {
     fn abort(&mut self, forwarding: &mut Forwarding);
 }
 
-/// Puts a change in force as a whole.
+/// Puts a change in force as a whole. `point` is done when all are prepared: it commits what is
+/// beside the daemon, and the last that may fail.
 ///
 /// # Errors
-/// Why one of the sections refused; then all is as it was.
+/// Why one of the sections refused, or `point` did; then all is as it was.
 pub(super) fn put_in_force(
     sections: &mut [&mut dyn Section],
     mut change: Change,
     forwarding: &mut Forwarding,
+    point: impl FnOnce() -> Result<(), String>,
 ) -> Result<(), String> {
     for number in 0..sections.len() {
         if let Err(wrong) = sections[number].prepare(&mut change, forwarding) {
             sections[..number].iter_mut().rev().for_each(|section| section.abort(forwarding));
             return Err(wrong);
         }
+    }
+    if let Err(wrong) = point() {
+        sections.iter_mut().rev().for_each(|section| section.abort(forwarding));
+        return Err(wrong);
     }
     forwarding.router = change.after.clone();
     sections.iter_mut().rev().for_each(|section| section.apply(&change, forwarding));

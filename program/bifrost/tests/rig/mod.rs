@@ -254,7 +254,7 @@ impl Fake {
 
     fn config(&self) -> Result<Config, String> {
         let file = Some("/etc/bifrost/router.toml".into());
-        Ok(Config { file, text: "# two ports\n[[port]]\nname = \"eth*\"\n".into() })
+        Ok(Config { file, text: "# two ports\n[[port]]\nname = \"eth*\"\n".into(), ..Config::default() })
     }
 
     fn mirror(&self) -> Result<MirrorStatus, String> {
@@ -559,7 +559,55 @@ impl Answer for Fake {
         Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))
     }
 
-    fn reload(&self, _: bool) -> Result<String, String> {
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String> {
+        assert!(who.user.is_some(), "the kernel says who asks");
+        let effects = vec!["[police]: other limits".to_owned()];
+        let running = "0123456789abcdef".to_owned();
+        match (commit.check, &commit.running) {
+            (true, _) => Ok(Committed { effects, running, ..Committed::default() }),
+            (false, Some(told)) if *told == running => {
+                let done = format!("revision 8 is in force: {:?} {:?}", commit.what, commit.confirmed);
+                Ok(Committed { effects, running, revision: Some(8), done })
+            }
+            _ => Err("the configuration stays as it is: something else was put in force meanwhile".into()),
+        }
+    }
+
+    fn confirm(&self, _: &Who) -> Result<String, String> {
+        Ok("revision 8 stays".into())
+    }
+
+    fn history(&self) -> Result<History, String> {
+        let of = |number, how, comment: &str| revisions::Revision {
+            number,
+            time: 1_700_000_000 + number,
+            how,
+            of: None,
+            user: Some("root".into()),
+            login: Some("alice".into()),
+            from: Some("192.0.2.7".into()),
+            comment: comment.into(),
+            release: "0.2.0".into(),
+        };
+        let start =
+            revisions::Revision { user: None, login: None, from: None, ..of(7, revisions::How::Start, "") };
+        Ok(History {
+            file: "/etc/bifrost/router.toml".into(),
+            running: Some(8),
+            disk_differs: true,
+            waits: Some(Waits { revision: 8, seconds: 90 }),
+            revisions: vec![of(8, revisions::How::Commit, "ICMP is limited"), start],
+        })
+    }
+
+    fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String> {
+        let text =
+            |rate| format!("[[port]]\nname = \"eth0\"\n[police]\nicmp = {{ rate = {rate}, burst = 10 }}\n");
+        let names = texts.clone().map(|text| format!("{text:?}"));
+        Ok(Compared { names, texts: [text(100), text(200)] })
+    }
+
+    fn reload(&self, _: bool, _: &Who) -> Result<String, String> {
         match self.broken.load(Relaxed) {
             true => {
                 Err("the configuration stays as it is: router.toml:1:1: there is no section \"x\"".into())

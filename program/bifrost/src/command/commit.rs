@@ -1,0 +1,161 @@
+//! `bifrost commit`, `confirm`, `rollback`, `history` and `compare`: configurations that are put in
+//! force, and those that were.
+
+use std::fs;
+use std::path::Path;
+
+use crate::control::{Client, CommitRequest, Committed, Compared, History, Request, Text};
+use chrono::{DateTime, Local};
+use revisions::{How, Revision};
+use similar::TextDiff;
+
+use super::Failure;
+use super::args::{Commit, Committing, Compare, Output, Rollback, Version};
+use super::table::{Table, or_dash, print, print_value};
+use crate::subject::word;
+
+pub fn commit(args: Commit, client: Client) -> Result<(), Failure> {
+    let what = args.file.as_deref().map_or(Ok(Text::Disk), file)?;
+    put(what, args.how, client)
+}
+
+pub fn rollback(args: Rollback, client: Client) -> Result<(), Failure> {
+    put(args.revision.map_or(Text::Before, Text::Revision), args.how, client)
+}
+
+/// Tells what it will do, then does just that.
+fn put(what: Text, how: Committing, mut client: Client) -> Result<(), Failure> {
+    let request = CommitRequest {
+        what,
+        check: true,
+        base: how.base,
+        running: None,
+        force: how.force,
+        confirmed: how.confirmed,
+        comment: how.comment,
+        from: origin(),
+    };
+    let mut told: Committed = client.ask(&Request::Commit(request.clone()))?;
+    let effects = match told.effects.as_slice() {
+        [] => "nothing changes that a section tells of\n".to_owned(),
+        effects => effects.iter().map(|effect| format!("{effect}\n")).collect(),
+    };
+    if !how.output.json {
+        print(&effects)?;
+    }
+    if !how.check {
+        let running = Some(told.running);
+        told = client.ask(&Request::Commit(CommitRequest { check: false, running, ..request }))?;
+        if !how.output.json {
+            print(&format!("{}\n", told.done))?;
+        }
+    }
+    if how.output.json { print_value(&told) } else { Ok(()) }
+}
+
+pub fn confirm(output: Output, mut client: Client) -> Result<(), Failure> {
+    let done: String = client.ask(&Request::Confirm)?;
+    match output.json {
+        true => print_value(&serde_json::json!({ "done": done })),
+        false => print(&format!("{done}\n")),
+    }
+}
+
+pub fn history(output: Output, mut client: Client) -> Result<(), Failure> {
+    let history: History = client.ask(&Request::History)?;
+    if output.json {
+        return print_value(&history);
+    }
+    let mut text = match history.running {
+        Some(revision) => format!("revision {revision} is in force\n"),
+        None => "what is in force was not committed\n".to_owned(),
+    };
+    if let Some(waits) = history.waits {
+        let left = notation::lasting(waits.seconds, " ");
+        text += &format!("it goes back in {left}, unless `bifrost confirm` keeps it\n");
+    }
+    if history.disk_differs {
+        text += &format!("{} was changed since: `bifrost compare running disk`\n", history.file);
+    }
+    let mut table = Table::new(&[">revision", "when", "by", "from", "how", "release", "comment"]);
+    for revision in &history.revisions {
+        table.row(row(revision));
+    }
+    print(&format!("{text}{}", if history.revisions.is_empty() { String::new() } else { table.render() }))
+}
+
+fn row(revision: &Revision) -> Vec<String> {
+    let when = DateTime::from_timestamp(revision.time as i64, 0).filter(|_| revision.time > 0);
+    let when = when.map(|when| when.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S"));
+    let login = revision.login.as_ref().map_or(String::new(), |login| format!(" ({login})"));
+    let of = revision.of.map_or(String::new(), |of| format!(" to {of}"));
+    let how = match revision.how {
+        How::Unconfirmed => "unconfirmed, back".to_owned(),
+        how => word(how),
+    };
+    vec![
+        revision.number.to_string(),
+        or_dash(&when),
+        format!("{}{login}", or_dash(&revision.user)),
+        or_dash(&revision.from),
+        format!("{how}{of}"),
+        revision.release.clone(),
+        revision.comment.replace(char::is_control, " "),
+    ]
+}
+
+pub fn compare(args: Compare, mut client: Client) -> Result<(), Failure> {
+    let [a, b] = match (args.from, args.to) {
+        (Some(from), Some(to)) => [from, to],
+        (Some(to), None) => [Version::Running, to],
+        (None, _) => [Version::Running, Version::Disk],
+    };
+    let texts = [text(&a)?, text(&b)?];
+    let Compared { names: [a, b], texts: [before, after] } = client.ask(&Request::Compare { texts })?;
+    let diff = TextDiff::from_lines(&before, &after);
+    let diff = diff.unified_diff().header(&a, &b).to_string();
+    match args.output.json {
+        true => print_value(&serde_json::json!({ "from": a, "to": b, "diff": diff })),
+        false if diff.is_empty() => print(&format!("{a} and {b} are the same\n")),
+        false => print(&diff),
+    }
+}
+
+fn text(version: &Version) -> Result<Text, Failure> {
+    match version {
+        Version::Running => Ok(Text::Running),
+        Version::Disk => Ok(Text::Disk),
+        Version::Revision(number) => Ok(Text::Revision(*number)),
+        Version::File(path) => file(path),
+    }
+}
+
+/// A file of the client's: with its own rights, and not with the daemon's.
+fn file(path: &Path) -> Result<Text, Failure> {
+    let name = path.display().to_string();
+    let text = config::source::read_text(path)
+        .map_err(|error| Failure::Said(format!("{name}: cannot read it: {error}")))?;
+    Ok(Text::File { name, text })
+}
+
+/// From where this is said: the address of an SSH client, or a terminal.
+fn origin() -> Option<String> {
+    let mut process = "self".to_owned();
+    // sudo takes the variable away; those above it have it.
+    for _ in 0..32 {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        if let Some(found) = variables.find_map(|one| one.strip_prefix(b"SSH_CONNECTION=")) {
+            return String::from_utf8_lossy(found).split(' ').next().map(str::to_owned);
+        }
+        let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the name, which may have anything in it: state, parent.
+        match status.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) {
+            Some(parent) if parent != "0" => process = parent.to_owned(),
+            _ => break,
+        }
+    }
+    let input = fs::read_link("/proc/self/fd/0").ok()?;
+    let terminal = input.to_str()?.strip_prefix("/dev/")?;
+    (terminal.starts_with("pts/") || terminal.starts_with("tty")).then(|| terminal.to_owned())
+}

@@ -1,0 +1,124 @@
+//! Configurations: what is asked about them, and the answers.
+
+use revisions::Revision;
+use serde::{Deserialize, Serialize};
+
+/// A configuration, as an operator names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Text {
+    /// The one in force.
+    Running,
+    /// The file that the daemon starts from.
+    Disk,
+    /// A revision.
+    Revision(u64),
+    /// The revision before the one in force.
+    Before,
+    /// Another file, read by the client.
+    File {
+        /// What messages call it.
+        name: String,
+        /// What it has.
+        text: String,
+    },
+}
+
+/// Put a configuration in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommitRequest {
+    /// Which.
+    pub what: Text,
+    /// Only says what that would do.
+    #[serde(default)]
+    pub check: bool,
+    /// Refuse unless this ran when it was made: a revision.
+    #[serde(default)]
+    pub base: Option<u64>,
+    /// Refuse unless this still runs: what the answer to a check said.
+    #[serde(default)]
+    pub running: Option<String>,
+    /// Do it even if something else runs, or the file was changed by hand.
+    #[serde(default)]
+    pub force: bool,
+    /// Go back unless it is confirmed within so many minutes.
+    #[serde(default)]
+    pub confirmed: Option<u64>,
+    /// What is to be known of it.
+    #[serde(default)]
+    pub comment: String,
+    /// From where it is asked for, as far as the client knows.
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
+/// What came of it, or would.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Committed {
+    /// What changes, a line each.
+    pub effects: Vec<String>,
+    /// Names what runs, until something else does.
+    pub running: String,
+    /// The number that the configuration has in the history; none after a check, or where no text
+    /// changed.
+    pub revision: Option<u64>,
+    /// What came of it, for people; empty after a check.
+    pub done: String,
+}
+
+/// The history, and how what runs stands to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The file that the daemon starts from.
+    pub file: String,
+    /// The revision in force; none: what runs was never committed.
+    pub running: Option<u64>,
+    /// The file has another text than what runs.
+    pub disk_differs: bool,
+    /// The last revision goes back by itself.
+    pub waits: Option<Waits>,
+    /// All that are kept, the newest first.
+    pub revisions: Vec<Revision>,
+}
+
+/// A revision waits to be confirmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// The revision.
+    pub revision: u64,
+    /// Seconds until the one before comes back.
+    pub seconds: u64,
+}
+
+/// Two configurations, their secrets covered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// What they are, for people.
+    pub names: [String; 2],
+    /// What they have. A secret of the second that is another one is told to be.
+    pub texts: [String; 2],
+}
+
+/// Who asks, as the kernel says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Who {
+    /// The user.
+    pub user: Option<String>,
+    /// Who had logged in to be that user, if it is another.
+    pub login: Option<String>,
+}
+
+impl Who {
+    /// The process at the other end of a socket.
+    pub(crate) fn of(peer: &port::Peer) -> Who {
+        let name = |uid: u32| {
+            let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+            user.map_or(uid.to_string(), |user| user.name)
+        };
+        // Who logged in stays known through sudo and su; services have none.
+        let login = std::fs::read_to_string(format!("/proc/{}/loginuid", peer.pid)).ok();
+        let login = login.and_then(|text| text.trim().parse().ok());
+        let login = login.filter(|login| *login != u32::MAX && *login != peer.uid);
+        Who { user: Some(name(peer.uid)), login: login.map(name) }
+    }
+}

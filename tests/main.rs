@@ -8,6 +8,7 @@
 //! router. A test that fails then expects something that no router does.
 
 mod against_linux;
+mod bridged;
 mod ethernets;
 mod network;
 mod redundant;
@@ -35,6 +36,7 @@ mod an_element_of_ones_own_runs_in_the_router;
 mod another_router_takes_over;
 mod bfd_sessions_of_frr_are_run_here;
 mod bgp_learnt_routes_forward;
+mod bridged_hosts_pass_filter_and_translation;
 mod bridges_are_forwarded;
 mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;

@@ -6,6 +6,8 @@
  *   frame -> with tags? -> the program for those, which takes them off and does the same
  *         -> routed by a table beside the main one? -> the program for those, which does the same
  *         -> to a group that workers forward?     -> the worker's ring
+ *         -> of a host that its bridge does not know, where flows matter?
+ *                                                 -> the program for those: the worker's ring, or Linux
  *         -> not ours, control, for this machine? -> Linux, policed by class
  *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
@@ -25,18 +27,20 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Which of the carriers. */
-enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, UNTAGGED, VRFS, ROUTED };
+enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, UNTAGGED, VRFS, ROUTED, STRANGERS };
 
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
 #define CARRY6 2
 #define TAGGED 3
 #define BESIDE 4
+#define STRANGE 5
 #define WITH_TAGS VERDICT(LANE_WORKER, TAGGED)
 #define BY_ANOTHER_TABLE VERDICT(LANE_WORKER, BESIDE)
+#define OF_A_STRANGER VERDICT(LANE_WORKER, STRANGE)
 
 /* Which frames a program is for. */
-enum door { ANY, OF_TAGS, OF_ROUTED };
+enum door { ANY, OF_TAGS, OF_ROUTED, OF_STRANGERS };
 
 /* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
 #define TRANSIT 0xff
@@ -112,7 +116,7 @@ static __always_inline verdict classify6(struct frame *frame) {
 }
 
 /* A frame whose header has no tags, or none any more. */
-static __always_inline verdict classify(struct frame *frame) {
+static __always_inline verdict classify(struct frame *frame, enum door door) {
     if (frame->data + ETHERNET > frame->end)
         return DROP(REASON_TRUNCATED);
     __u16 type = load16(frame->data + 12);
@@ -139,8 +143,10 @@ static __always_inline verdict classify(struct frame *frame) {
         if (frame->flags & IF_PARTIAL && frame->interface == frame->port)
             return WORKER; /* see virtual.h */
     }
-    if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->interface))
-        return FOREIGN;
+    if (door == OF_STRANGERS)
+        frame->flags &= ~(IF_EXPRESS | IF_FLOWS);
+    else if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->interface))
+        return frame->flags & IF_TRACKED ? OF_A_STRANGER : FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
     if (type == ETHERTYPE_IPV6)
@@ -296,7 +302,7 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
         verdict = WITH_TAGS;
     bytes += frame.tags;
     if (verdict == UNDECIDED)
-        verdict = classify(&frame);
+        verdict = classify(&frame, door);
     __u32 detail = verdict & 0xff;
 
     switch (verdict >> 8) {
@@ -308,6 +314,8 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
             bpf_tail_call(ctx, &carriers, TAGS);
         if (detail == BESIDE && note(&entered))
             bpf_tail_call(ctx, &carriers, VRFS);
+        if (detail == STRANGE && note(&entered))
+            bpf_tail_call(ctx, &carriers, STRANGERS);
         if ((detail == CARRY4 || detail == CARRY6) && note(&entered)) {
             if (detail == CARRY4)
                 bpf_tail_call(ctx, &carriers, FLOWS4);
@@ -316,7 +324,7 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
         }
         if (!restore(ctx, &entered))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
-        bpf_tail_call(ctx, &gate, 0);
+        bpf_tail_call(ctx, &gate, door == OF_STRANGERS);
         return pass(count, bytes);
     case LANE_PASS:
         if (detail >= CLASSES && detail != TRANSIT)
@@ -349,6 +357,11 @@ int untagged(struct xdp_md *ctx) {
 SEC("xdp.frags")
 int routed(struct xdp_md *ctx) {
     return decide(ctx, OF_ROUTED);
+}
+
+SEC("xdp.frags")
+int strange(struct xdp_md *ctx) {
+    return decide(ctx, OF_STRANGERS);
 }
 
 /* In front of `untagged`: by which interface the frame entered. */
@@ -384,8 +397,7 @@ int beside(struct xdp_md *ctx) {
 }
 
 /* The last step to a worker, behind the gate. */
-SEC("xdp.frags")
-int to_worker(struct xdp_md *ctx) {
+static __always_inline int hand_over(struct xdp_md *ctx, int of_stranger) {
     __u32 port = port_at(ctx), queue = ctx->rx_queue_index, bytes = ctx->data_end - ctx->data;
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     if (!count)
@@ -393,11 +405,23 @@ int to_worker(struct xdp_md *ctx) {
     if (queue < MAX_QUEUES && !is_broken(WORKERS) &&
         bpf_redirect_map(&sockets, port * MAX_QUEUES + queue, XDP_PASS) == XDP_REDIRECT) {
         tally(count, LANE_WORKER, bytes);
+        if (of_stranger)
+            mark_stranger(ctx);
         return XDP_REDIRECT;
     }
     /* No worker on this queue. */
     tally(count, LANE_PASS, bytes);
     return XDP_PASS;
+}
+
+SEC("xdp.frags")
+int to_worker(struct xdp_md *ctx) {
+    return hand_over(ctx, 0);
+}
+
+SEC("xdp.frags")
+int stranger_to_worker(struct xdp_md *ctx) {
+    return hand_over(ctx, 1);
 }
 
 /*

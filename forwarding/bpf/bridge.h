@@ -4,6 +4,10 @@
  * hosts that Linux knows behind that member. Linux gets all else untouched, and so learns where a
  * host is from its first frame there, as if nobody had been in between; what it has learnt comes
  * here (daemon/bridges.rs).
+ *
+ * Where transit depends on flows, which Linux does not know, it is the worker's from all hosts. Of
+ * a host that Linux does not know there the worker is told, in the frame: it has Linux learn
+ * (elements/src/router/stranger.rs).
  */
 #pragma once
 #include "express.h"
@@ -24,4 +28,17 @@ static __noinline int is_sender_known(struct xdp_md *ctx, __u32 interface) {
         return 0;
     __u64 key = (load64(data + 6) & ~0xffffULL) | (interface & 0xffff);
     return bpf_map_lookup_elem(&senders, &key) != 0;
+}
+
+/*
+ * Tells the worker that it is from such a host, and behind which member. The destination that it is
+ * written over is the bridge's own, which the worker knows.
+ */
+static __always_inline void mark_stranger(struct xdp_md *ctx) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + ETHERNET > end)
+        return;
+    *(__u8 *)data ^= STRANGER;
+    *(__be16 *)(data + 2) = bpf_htons(ctx->ingress_ifindex >> 16);
+    *(__be16 *)(data + 4) = bpf_htons(ctx->ingress_ifindex);
 }

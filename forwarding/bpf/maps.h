@@ -90,14 +90,14 @@ struct {
 } targets SEC(".maps");
 
 /*
- * The way to the workers, one program (to_worker). The kernel empties an array of programs as soon
- * as its last descriptor is closed, all of it at once: when the daemon is killed, the workers'
+ * The way to the workers (to_worker, stranger_to_worker). The kernel empties an array of programs as
+ * soon as its last descriptor is closed, all of it at once: when the daemon is killed, the workers'
  * packets are Linux's from that moment on, and not only when the kernel has taken apart link after
  * link and socket after socket.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, 2);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } gate SEC(".maps");
@@ -105,7 +105,7 @@ struct {
 /* The ways to programs behind the first, by what they do (enum carrier). They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 7);
+    __uint(max_entries, 8);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } carriers SEC(".maps");

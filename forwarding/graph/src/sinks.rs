@@ -18,6 +18,9 @@ pub enum Hand {
     Receive,
     /// Send it where its destination is, as a packet of this machine.
     Send,
+    /// Take it as received by this interface, by Linux's index: a member of the bridge that the
+    /// packet came in by.
+    Learn(u32),
 }
 
 /// What left the graph and waits for the worker.

@@ -238,7 +238,7 @@ impl Plane {
         let entry = logical.entry(of);
         let there = entry.is_some();
         self.interfaces.names.insert(is, name);
-        self.open_vrfs(entry.as_ref());
+        self.open_programs(entry.as_ref());
         if let Err(error) = tables.set_interface(id, entry) {
             // What was there is no more what Linux has.
             let _ = tables.set_interface(id, None);

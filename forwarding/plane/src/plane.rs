@@ -11,12 +11,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use elements::router::{IcmpPolicy, IcmpSettings, RouterContext};
-use fib::{InterfaceEntry, InterfaceId, Multicast, PortId, TableId, Tables, View};
+use fib::{InterfaceEntry, InterfaceFlags, InterfaceId, Multicast, PortId, TableId, Tables, View};
 use graph::{Program, Registry};
 use ipnet::IpNet;
 use port::device::{FeatureWatch, XdpFeatures};
 use port::driver::{MAX_PORTS, pulse};
-use port::{Driver, DriverError, HugePages, Injector, Memory, Packet};
+use port::{Driver, DriverError, Extra, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
@@ -32,7 +32,6 @@ use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
 
 /// The device by which workers hand packets to Linux.
-const BY_WORKERS: &str = "what comes in by interfaces of VRFs is forwarded by workers only";
 const TAP: &str = "bifrost0";
 /// How often missing sockets are looked at, and redirect targets where the kernel tells of no
 /// change.
@@ -77,8 +76,8 @@ pub struct Plane {
     pub(crate) interfaces: Interfaces,
     /// Tells when an interface can or cannot be a redirect target any more.
     pub(crate) features: Option<FeatureWatch>,
-    /// Who has the programs for VRFs checked by the kernel.
-    opening: Option<JoinHandle<Result<(), DriverError>>>,
+    /// Who has programs checked by the kernel.
+    opening: Vec<(Extra, JoinHandle<Result<(), DriverError>>)>,
     pub(crate) looked: Instant,
     pub(crate) retry: Instant,
 }
@@ -154,7 +153,7 @@ impl Plane {
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
-            opening: None,
+            opening: Vec::new(),
             registry: settings.registry.clone(),
             limits,
             tap,
@@ -313,7 +312,7 @@ impl Plane {
 
     pub(crate) fn publish(&mut self, id: PortId, tables: &mut Tables) {
         let entry = self.ports[usize::from(id.0)].entry();
-        self.open_vrfs(entry.as_ref());
+        self.open_programs(entry.as_ref());
         // Numbers of ports are in range, as the plane gave them out.
         if let Err(error) = tables.set_interface(id.interface(), entry) {
             warn!("{}: not in the tables: {error}", self.ports[usize::from(id.0)].name);
@@ -321,22 +320,30 @@ impl Plane {
         self.publish_logical(id, tables);
     }
 
-    /// Sees to it that the driver forwards for interfaces in a VRF, if this is one.
-    pub(crate) fn open_vrfs(&mut self, entry: Option<&InterfaceEntry>) {
-        if entry.is_some_and(|entry| entry.table.of_addresses() != TableId::MAIN) {
-            match self.driver.open_vrfs() {
-                Ok(opening) => self.opening = opening.or(self.opening.take()),
-                Err(error) => warn!("{BY_WORKERS}: {error}"),
+    /// Sees to it that the driver has the programs that frames of this interface take.
+    pub(crate) fn open_programs(&mut self, entry: Option<&InterfaceEntry>) {
+        let Some(entry) = entry else { return };
+        let strangers = InterfaceFlags::BRIDGED | InterfaceFlags::TRACKED;
+        for (extra, wanted) in [
+            (Extra::Vrfs, entry.table.of_addresses() != TableId::MAIN),
+            (Extra::Strangers, entry.flags.contains(strangers)),
+        ] {
+            if !wanted {
+                continue;
+            }
+            match self.driver.open(extra) {
+                Ok(opening) => self.opening.extend(opening.map(|opening| (extra, opening))),
+                Err(error) => warn!("{}: {error}", extra.without()),
             }
         }
     }
 
     /// Whether that could be done, once it is known.
-    fn see_vrfs_open(&mut self) {
-        if let Some(opening) = self.opening.take_if(|opening| opening.is_finished())
-            && let Ok(Err(error)) = opening.join()
-        {
-            warn!("{BY_WORKERS}: {error}");
+    fn see_programs_open(&mut self) {
+        for (extra, opening) in self.opening.extract_if(.., |(_, opening)| opening.is_finished()) {
+            if let Ok(Err(error)) = opening.join() {
+                warn!("{}: {error}", extra.without());
+            }
         }
     }
 
@@ -379,7 +386,7 @@ impl Plane {
     /// refused ports tried anew. Call it about ten times a second. Returns the ports that were
     /// taken only now.
     pub fn supervise(&mut self, tables: &mut Tables) -> Vec<PortId> {
-        self.see_vrfs_open();
+        self.see_programs_open();
         let memory = &mut self.memory;
         let pool = |worker, lost| match lost {
             false => memory.pool(worker).ok(),

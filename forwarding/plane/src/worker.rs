@@ -314,6 +314,7 @@ impl Worker {
             let taken = match hand {
                 Hand::Receive => ifindex != 0 && self.parts.linux.hand(&packet, ifindex, judged),
                 Hand::Send => self.parts.linux.send(&packet),
+                Hand::Learn(member) => self.parts.linux.hand(&packet, member, false),
             };
             if !taken {
                 meter.punt_failed.add(1);

@@ -50,7 +50,9 @@ pub mod xdp;
 pub mod xsk;
 
 pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
-pub use driver::{Attachment, Driver, DriverCounters, FlowMatch, Lane, Mode, RoutingPeer, VirtualRouters};
+pub use driver::{
+    Attachment, Driver, DriverCounters, Extra, FlowMatch, Lane, Mode, RoutingPeer, VirtualRouters,
+};
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
 pub use leash::{Leash, Recall};

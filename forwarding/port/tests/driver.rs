@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, Locality, NextHop, Path, PortId, Tables};
 use port::driver::TestRun;
-use port::{Driver, FlowMatch, Lane, RoutingPeer};
+use port::{Driver, Extra, FlowMatch, Lane, RoutingPeer};
 use rig::{HOST_MAC, ROUTER_MAC, checksum, frame, ipv4, ipv6};
 use wire::{Class, Reason};
 
@@ -814,6 +814,21 @@ fn a_bridges_member_has_what_known_hosts_send() {
         bench.driver.know_sender(IN.interface(), host, false).unwrap();
         assert_linux(&bench.run(&frame), &frame, Class::Transit);
     }
+    bench.driver.open(Extra::Strangers).unwrap().unwrap().join().unwrap().unwrap();
+    // Where transit depends on flows it is a worker's, from whomever; no lane carries a stranger's.
+    for more in [InterfaceFlags::empty(), InterfaceFlags::FLOWS] {
+        bench.port_of(9, IN, bridge - InterfaceFlags::EXPRESS | InterfaceFlags::TRACKED | more);
+        for frame in [v4([198, 18, 0, 1]), v6("2001:db8::1")] {
+            assert_worker(&bench.run(&frame), &frame);
+            let other = [&HOST_MAC[1][..], &frame[6..]].concat();
+            assert_linux(&bench.run(&other), &other, Class::Transit);
+            let short = &frame[..30];
+            assert_lane(&bench.run(short), Lane::Drop, "half a header");
+        }
+        let arp = [&frame(0x0806, &[])[..], &[0; 28]].concat();
+        assert_linux(&bench.run(&arp), &arp, Class::Neighbour);
+    }
+    bench.port_of(9, IN, bridge);
     // What is for this machine is policed by its class, whoever sends it.
     let local = v4([198, 18, 5, 1]);
     bench.driver.add_local([198, 18, 5, 1].into(), Locality { main: true, vrf: false }).unwrap();

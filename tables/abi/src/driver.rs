@@ -47,9 +47,13 @@ constants! {
     /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer
     /// for, at most.
     MAX_VIRTUAL: u32 = 65_536;
-    /// Hosts on bridges that the driver knows at most. Frames of others are Linux's.
+    /// Hosts on bridges that the driver knows at most. Others are to it as if Linux did not know them.
     MAX_SENDERS: u32 = 65_536;
-    /// What a key of those is: the last four bytes of a link address,
+    /// Of a frame from a host that Linux does not know behind a bridge's member, on its way to a
+    /// worker, the destination's first byte differs from the bridge's own address in these bits, and
+    /// its last four bytes are the member's index.
+    STRANGER: u8 = 0xfe;
+    /// What a key of virtual routers is: the last four bytes of a link address,
     VIRTUAL_KIND_MAC: u16 = 0;
     /// or an IPv4 address, in the host's order.
     VIRTUAL_KIND_ADDRESS: u16 = 1;

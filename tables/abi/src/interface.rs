@@ -40,8 +40,8 @@ bitflags::bitflags! {
         const TRACKED = 16384;
         /// Its packets are routed by a table beside the main one: it belongs to a VRF.
         const VRF = 32768;
-        /// It is a bridge, of which this is a member: senders that Linux does not know behind it
-        /// are Linux's.
+        /// It is a bridge, of which this is a member: frames of senders that Linux does not know
+        /// behind it are Linux's, or Linux is told of them where transit depends on flows.
         const BRIDGED = 65536;
     }
 }

@@ -15,6 +15,8 @@ use fib::Tags;
 
 const IFLA_BR_VLAN_FILTERING: u16 = 7;
 const IFLA_BRPORT_STATE: u16 = 1;
+const IFLA_BRPORT_LEARNING: u16 = 8;
+const IFLA_BRPORT_LOCKED: u16 = 39;
 /// `BR_STATE_FORWARDING`.
 const FORWARDING: u8 = 3;
 /// `rp_filter`: a sender must be where the route to it leads.
@@ -32,6 +34,9 @@ pub struct Bridge {
 pub struct Bridged {
     /// Its state is `forwarding`: frames pass it.
     pub forwarding: bool,
+    /// The bridge learns who is behind it from whoever sends by it: not with `learning off` or
+    /// `locked on`.
+    pub learns: bool,
 }
 
 /// Why a bridge stays with Linux.
@@ -63,7 +68,11 @@ impl Told for Bridge {
 impl Bridged {
     /// What `IFLA_INFO_SLAVE_DATA` or `IFLA_PROTINFO` says.
     pub(crate) fn read(data: &[u8]) -> Bridged {
-        Bridged { forwarding: attribute(Some(data), IFLA_BRPORT_STATE) == Some(&[FORWARDING]) }
+        let is = |kind, value: u8| attribute(Some(data), kind) == Some(&[value]);
+        Bridged {
+            forwarding: is(IFLA_BRPORT_STATE, FORWARDING),
+            learns: !is(IFLA_BRPORT_LEARNING, 0) && !is(IFLA_BRPORT_LOCKED, 1),
+        }
     }
 }
 
@@ -148,7 +157,7 @@ mod tests {
             up: true,
             running: true,
             master: Some(1),
-            bridged: Some(Bridged { forwarding: true }),
+            bridged: Some(Bridged { forwarding: true, learns: true }),
             ..Link::default()
         }
     }
@@ -168,7 +177,15 @@ mod tests {
             let read = Bridged::read(&attribute(IFLA_BRPORT_STATE, &[state]));
             assert_eq!(read.forwarding, state == FORWARDING);
         }
-        assert!(!Bridged::read(&[]).forwarding);
+        assert!(!Bridged::read(&[]).forwarding && Bridged::read(&[]).learns);
+        for (kind, value, learns) in [
+            (IFLA_BRPORT_LEARNING, 0, false),
+            (IFLA_BRPORT_LEARNING, 1, true),
+            (IFLA_BRPORT_LOCKED, 0, true),
+            (IFLA_BRPORT_LOCKED, 1, false),
+        ] {
+            assert_eq!(Bridged::read(&attribute(kind, &[value])).learns, learns);
+        }
     }
 
     #[test]
@@ -188,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_member_receives_and_sends_while_it_forwards() {
-        let blocked = Link { bridged: Some(Bridged { forwarding: false }), ..member(3) };
+        let blocked = Link { bridged: Some(Bridged { forwarding: false, learns: true }), ..member(3) };
         let links: Links =
             [bridge(), member(2), blocked, Link { running: false, ..member(4) }].into_iter().collect();
         let ports: &dyn super::super::Ports = &&["eth2", "eth3", "eth4"][..];

@@ -114,7 +114,7 @@ impl World {
 
     fn link(&mut self, member: u32, up: bool) {
         let flags = if up { UP } else { libc::IFF_UP as u32 };
-        let bridged = Some(Bridged { forwarding: !self.naive.blocked[member as usize] });
+        let bridged = Some(Bridged { forwarding: !self.naive.blocked[member as usize], learns: true });
         let message = LinkMessage { master: Some(BRIDGE), bridged, flags, ..link(member) };
         self.model.set_link(&message, &mut self.changes);
         self.naive.dark[member as usize] = !up;
@@ -163,7 +163,7 @@ impl World {
                 self.naive.hosts.remove(&last);
             }
             Event::State(ifindex, forwarding) => {
-                let bridged = Bridged { forwarding };
+                let bridged = Bridged { forwarding, learns: true };
                 let message = BridgedMessage { ifindex, bridge: BRIDGE, bridged };
                 self.model.set_bridged(&message, &mut self.changes);
                 self.naive.blocked[ifindex as usize] = !forwarding;

@@ -8,7 +8,7 @@
 //! Where a frame has the tags of an interface of the plane's, they are taken off, and the packet
 //! has come in by that interface. A frame that is not addressed to its interface (a group address,
 //! or a virtual one such as VRRP's) is `other`, whatever it carries: Linux decides what to make of
-//! it.
+//! it. Of a frame from a host that Linux does not know behind its member of a bridge, Linux is told.
 //!
 //! Outputs:
 //! - 0: IPv4
@@ -21,7 +21,7 @@ use graph::{Batch, Class, Context, Element};
 use wire::{Reason, ethernet};
 
 use super::enter::{enter, is_tag};
-use super::{ETHERNET, prefetch};
+use super::{ETHERNET, prefetch, stranger};
 
 /// The class `Classify`.
 pub const CLASS: Class = Class {
@@ -88,7 +88,11 @@ impl Element for Classify {
             let (four, six) = (ether_type == ethernet::IPV4 && ours, ether_type == ethernet::IPV6 && ours);
             ipv6 |= u64::from(six) << index;
             if !(four | six) {
-                rest |= 1 << index;
+                match stranger::enter(&hops, packet, mac, cx) {
+                    Some(ethernet::IPV4) => {}
+                    Some(ethernet::IPV6) => ipv6 |= 1 << index,
+                    _ => rest |= 1 << index,
+                }
             }
         }
         // First what is rare: taking packets out moves the bits of those behind them.

@@ -79,6 +79,7 @@ mod sources;
 pub mod standard;
 pub mod steer;
 mod steered;
+mod stranger;
 mod tcp_reset;
 mod track;
 mod translate;

@@ -29,6 +29,17 @@ pub struct Kind {
     pub tagged: bool,
     /// Both interfaces belong to a VRF.
     pub vrf: bool,
+    /// By a bridge on each port, or by none.
+    pub bridge: Option<Hosts>,
+}
+
+/// Who sends by a bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// Hosts that Linux knows behind the member that they send by.
+    Known,
+    /// Hosts that it does not know there.
+    Strangers,
 }
 
 impl Kind {

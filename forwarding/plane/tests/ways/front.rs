@@ -2,17 +2,22 @@
 
 use fib::{InterfaceFlags, Locality, PortId, Tables};
 use graph::Hand;
-use port::{Driver, Lane as Took};
+use port::{Driver, Extra, Lane as Took};
 use wire::{Class, Reason};
 
 use super::tables::{CAPACITY, filled, open};
 use super::{Lane, Outcome};
-use crate::corpus::{Frame, IN, Kind, OUT, OWN};
+use crate::corpus::{self, Frame, Hosts, IN, Kind, OUT, OWN};
 
 /// `enum xdp_action`.
 const DROP: u32 = 1;
 const PASS: u32 = 2;
 const REDIRECT: u32 = 4;
+
+/// Waits until the driver has these programs.
+fn add(driver: &mut Driver, extra: Extra) {
+    driver.open(extra).unwrap().unwrap().join().unwrap().unwrap();
+}
 
 /// A driver and the tables that it shares with workers.
 pub struct Front {
@@ -35,8 +40,16 @@ impl Front {
             driver.set_target(port, loopback).unwrap();
         }
         if kind.vrf {
-            let opening = driver.open_vrfs().unwrap();
-            opening.unwrap().join().unwrap().unwrap();
+            add(&mut driver, Extra::Vrfs);
+        }
+        if kind.bridge == Some(Hosts::Strangers) {
+            add(&mut driver, Extra::Strangers);
+        }
+        if kind.bridge == Some(Hosts::Known) {
+            for frame in corpus::frames() {
+                let Some(host) = frame.bytes.get(6..).and_then(|rest| rest.first_chunk()) else { continue };
+                driver.know_sender(frame.input.interface(), *host, true).unwrap();
+            }
         }
         let of = Locality { main: !kind.vrf, vrf: kind.vrf };
         OWN.iter().flatten().for_each(|own| driver.add_local(own.parse().unwrap(), of).unwrap());

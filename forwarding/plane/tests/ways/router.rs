@@ -7,7 +7,7 @@ use elements::router::{IcmpPolicy, IcmpSettings, RouterContext, Sampling, Shared
 use fib::{InterfaceFlags, PortId, Tables};
 use flow::sample::Sampler;
 use flow::{Account, End, Settings, Tuple};
-use graph::{Batch, Clock, Graph, Manner, NodeId, Sinks, steady_now};
+use graph::{Batch, Clock, Graph, Hand, Manner, NodeId, Sinks, steady_now};
 use plane::{Policy, PolicySettings};
 use port::Packet;
 use rules::{Filter, RuleId};
@@ -15,7 +15,7 @@ use wire::{Class, Reason};
 
 use super::tables::{filled, open};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
-use crate::corpus::{Frame, IN, Kind, OUT, OWN, interface, tags};
+use crate::corpus::{Frame, Hosts, IN, Kind, MACS, OUT, OWN, interface, tags};
 
 const NAT: &str = r#"{ "rule": [
     { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
@@ -25,6 +25,9 @@ const NAT: &str = r#"{ "rule": [
     { "name": "web6", "type": "destination", "in": "outside", "protocol": "tcp", "ports": "8080",
       "destination": "2001:db8:ac::1", "to": "[2001:db8:3::9]:80" }
 ] }"#;
+
+/// Linux's index of the member by which strangers send.
+const MEMBER: u32 = 0x0012_3456;
 
 /// What stands at a hook: an element that changes nothing.
 const NOTHING: &str = "input -> Counter -> output";
@@ -116,10 +119,20 @@ impl<'a> Router<'a> {
         let Stages { hooks, lane, .. } = self.stages;
         let hooked = hooks != Hooked::Nothing || self.policy.stages().see_transit();
         match lane {
+            // Where nothing depends on flows, strangers are Linux's.
+            Lane::Classified | Lane::Express | Lane::Carried
+                if self.are_strangers() && !self.policy.depends_on_flows() =>
+            {
+                false
+            }
             Lane::Elements | Lane::Short | Lane::Classified => true,
             Lane::Express => !hooked,
             Lane::Carried => hooks == Hooked::Nothing && self.policy.carries(),
         }
+    }
+
+    fn are_strangers(&self) -> bool {
+        self.stages.kind.bridge == Some(Hosts::Strangers)
     }
 
     /// Sends all frames, then ends all flows.
@@ -167,6 +180,7 @@ impl<'a> Router<'a> {
         self.graph.jump(now);
         let mut batch = Batch::new();
         let mut packet = Packet::new(&frame.bytes).unwrap();
+        let strange = self.are_strangers() && mark_stranger(packet.data_mut(), frame.input);
         packet.input = frame.input.interface();
         batch.push(packet).unwrap();
         self.graph.run(self.entry, &mut batch, &mut self.sinks);
@@ -183,6 +197,11 @@ impl<'a> Router<'a> {
         let punts = self.sinks.punts();
         outcome.linux = punts.map(|(packet, class, hand)| (class, hand, packet.to_vec())).collect();
         self.count(&mut outcome, &frame.name);
+        if strange {
+            let taught = outcome.linux.remove(0);
+            let frame = [&frame.bytes[..12], &[0x88, 0xb6]].concat();
+            assert_eq!(taught, (Class::Neighbour, Hand::Learn(MEMBER), frame));
+        }
         self.context.maintain(self.graph.now());
         outcome
     }
@@ -270,13 +289,26 @@ fn told(account: &Account, kind: Kind) -> String {
 /// Takes the tags off what left with those of its interface, and off what Linux got as it came.
 fn untag(outcome: &mut Outcome, input: PortId) {
     let off = |port: PortId, bytes: &mut Vec<u8>| {
-        let tags = tags(port, Kind { tagged: true, vrf: false }).bytes();
+        let tags = tags(port, Kind { tagged: true, ..Kind::default() }).bytes();
         if bytes.get(12..12 + tags.len()) == Some(&tags[..]) {
             bytes.drain(12..12 + tags.len());
         }
     };
     outcome.sent.iter_mut().for_each(|(port, bytes)| off(*port, bytes));
     outcome.linux.iter_mut().for_each(|(.., bytes)| off(input, bytes));
+}
+
+/// Marks a frame as the driver does on the way to a worker whose sender Linux does not know;
+/// whether it is one to be routed.
+fn mark_stranger(frame: &mut [u8], input: PortId) -> bool {
+    let Some(header) = frame.first_chunk_mut::<14>() else { return false };
+    let routed = matches!(header[12..], [8, 0] | [0x86, 0xdd]);
+    if !routed || header[..6] != MACS[usize::from(input != IN)].0 {
+        return false;
+    }
+    header[0] ^= abi::driver::STRANGER;
+    header[2..6].copy_from_slice(&MEMBER.to_be_bytes());
+    true
 }
 
 /// Takes the number out of an answer of the router's own over IPv4, once its checksum has been

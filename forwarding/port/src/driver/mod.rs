@@ -56,14 +56,42 @@ const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Behind them in the map: the programs for frames with tags, and their places. The second leads to
 /// the first, so it comes when that is there.
 const TAGGED: [(u32, &str); 2] = [(BEHIND + 1, "untagged"), (BEHIND, "tagged")];
-/// And those for frames of interfaces in a VRF, likewise.
-const BESIDE: [(u32, &str); 2] = [(BEHIND + 3, "routed"), (BEHIND + 2, "beside")];
+/// The steps to workers.
+const GATE: [(u32, &str); 2] = [(0, "to_worker"), (1, "stranger_to_worker")];
 const BEHIND: u32 = CARRIERS.len() as u32;
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 10] =
     ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "logical", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
+
+/// Programs that a router need not load for which they have no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// For frames of interfaces in a VRF: the express lane. Until they are there, workers forward.
+    Vrfs,
+    /// For frames of hosts that their bridge does not know, where transit depends on flows: Linux is
+    /// to learn.
+    Strangers,
+}
+
+impl Extra {
+    /// What is so without them.
+    pub fn without(self) -> &'static str {
+        match self {
+            Extra::Vrfs => "what comes in by interfaces of VRFs is forwarded by workers only",
+            Extra::Strangers => "Linux does not learn hosts on bridges from what workers forward",
+        }
+    }
+
+    /// Their places, in the order in which they come: what leads to another comes last.
+    fn programs(self) -> &'static [(u32, &'static str)] {
+        match self {
+            Extra::Vrfs => &[(BEHIND + 3, "routed"), (BEHIND + 2, "beside")],
+            Extra::Strangers => &[(BEHIND + 4, "strange")],
+        }
+    }
+}
 
 /// How a program may be attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +140,8 @@ pub struct Driver {
     copies: Option<copies::Copies>,
     places: Places,
     locals: LocalAddresses,
-    /// Frames of interfaces in a VRF have their program.
-    vrfs: bool,
+    /// Those that frames have by now, or soon.
+    extras: Vec<Extra>,
     peers: HashSet<RoutingPeer>,
     groups: HashSet<Group>,
     settings: Mapping,
@@ -182,7 +210,7 @@ impl Driver {
             copies: None,
             places: Places::new(),
             locals: LocalAddresses::new(filter),
-            vrfs: false,
+            extras: Vec::new(),
             peers: HashSet::new(),
             groups: HashSet::new(),
             settings,
@@ -261,21 +289,22 @@ impl Driver {
 
     /// Opens the ways that lead from the entry to other programs, whatever the configuration.
     fn open_ways(&self) -> Result<(), DriverError> {
-        self.loader.put_behind("gate", (0, "to_worker"), &self.shared)?;
+        GATE.into_iter().try_for_each(|to| self.loader.put_behind("gate", to, &self.shared))?;
         TAGGED.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &self.shared))
     }
 
-    /// From now on frames of interfaces in a VRF have the express lane too: a router without VRFs
-    /// need not load the programs. The kernel takes its time to check them, so it is not waited
-    /// for: until then workers forward. The first time, who does it is told.
-    pub fn open_vrfs(&mut self) -> Result<Option<JoinHandle<Result<(), DriverError>>>, DriverError> {
-        if std::mem::replace(&mut self.vrfs, true) {
+    /// From now on frames have these programs. The kernel takes its time to check them, so it is not
+    /// waited for: until then workers forward. The first time, who does it is told.
+    pub fn open(&mut self, extra: Extra) -> Result<Option<JoinHandle<Result<(), DriverError>>>, DriverError> {
+        if self.extras.contains(&extra) {
             return Ok(None);
         }
+        self.extras.push(extra);
         self.packet_tracer = None;
         let (programs, maps) = (self.loader.clone(), copies_of(&self.shared)?);
-        let open = move || BESIDE.into_iter().try_for_each(|to| programs.put_behind("carriers", to, &maps));
-        let thread = std::thread::Builder::new().name("vrfs".into()).spawn(open);
+        let open =
+            move || extra.programs().iter().try_for_each(|to| programs.put_behind("carriers", *to, &maps));
+        let thread = std::thread::Builder::new().name("programs".into()).spawn(open);
         thread.map(Some).map_err(DriverError::io("cannot start a thread"))
     }
 
@@ -550,10 +579,9 @@ impl Driver {
             maps.insert(name.to_owned(), object::create(name, map, None)?);
         }
         let program = self.loader.loaded("bifrost", 0, &maps)?;
-        TAGGED.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &maps))?;
-        if self.vrfs {
-            BESIDE.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &maps))?;
-        }
+        let extras = self.extras.iter().flat_map(|extra| extra.programs());
+        let behind = TAGGED.iter().chain(extras);
+        behind.into_iter().try_for_each(|to| self.loader.put_behind("carriers", *to, &maps))?;
         maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
         Ok((program, maps))
     }

@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use config::Foreign as Wish;
+use mirror::model::{Link, Links};
 use mirror::{Beyond, Reach};
 use tracing::{info, warn};
 
@@ -32,6 +33,8 @@ pub(crate) struct Foreign {
     pub(crate) reach: Reach,
     /// Linux's routing rules that are followed.
     pub(crate) steering: Steering,
+    /// Transit depends on flows.
+    tracked: bool,
 }
 
 impl Foreign {
@@ -44,7 +47,9 @@ impl Foreign {
         let mut beyond = forwarding.mirror.beyond().of_ports(|name| is_ours(name, links, router));
         self.programs.iter().for_each(|(port, egress)| beyond.add_program(port, *egress));
         let wishes = [router.linux_filter, router.linux_rules];
-        let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]);
+        let tracked = forwarding.plane.policy().depends_on_flows();
+        let anew = std::mem::replace(&mut self.tracked, tracked) != tracked;
+        let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]) || anew;
         if beyond == self.beyond && wishes == self.wishes {
             return steered;
         }
@@ -63,10 +68,17 @@ impl Foreign {
         changed || others || tunnels != self.reaches_tunnels()
     }
 
-    /// Why bridges are Linux's, whatever each is.
-    pub(crate) fn why_not_bridges(&self) -> Option<String> {
-        if self.steering.judged {
-            return Some("the router's filter, translation and flows are not for bridges".to_owned());
+    /// Why a bridge is Linux's that the plane could do by itself.
+    pub(crate) fn why_not_bridge(&self, bridge: &Link, links: &Links) -> Option<String> {
+        let learns = |member: &&Link| member.bridged.is_some_and(|bridged| bridged.learns);
+        if let Some(mute) = links.members(bridge.ifindex).find(|member| !learns(member))
+            && self.tracked
+        {
+            // Linux is to learn from frames that workers forward, but must not.
+            return Some(format!(
+                "its member {} learns nobody by itself (learning off, or locked), which is not beside translation and rules on flows",
+                mute.name
+            ));
         }
         let chain = self.beyond.bridged.first().filter(|_| self.wishes[0] == Wish::Respect)?;
         Some(format!("Linux's filter {chain} could touch what passes bridges"))

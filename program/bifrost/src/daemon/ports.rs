@@ -259,7 +259,7 @@ impl Ports {
         let ours = !link.loopback && !plane.is_own(ifindex);
         let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
         let bond = interfaces::whole_of(link, links, router);
-        let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridges().is_some();
+        let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some();
         let bond = bond.filter(|(whole, _)| !barred(whole));
         let unknown = is_unknown(link, links, router);
         let free = bond.is_some() || links.vrf_of(link).is_some() && !unknown;

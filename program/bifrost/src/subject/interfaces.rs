@@ -101,8 +101,9 @@ impl InterfaceStatus {
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
-            let bridge = place.as_ref().is_ok_and(|place| place.whole().is_some_and(Link::is_bridge));
-            let barred = control.parts.ports.foreign.why_not_bridges().filter(|_| bridge);
+            let bridge = place.as_ref().ok().and_then(Place::whole).filter(|whole| whole.is_bridge());
+            let foreign = &control.parts.ports.foreign;
+            let barred = bridge.and_then(|bridge| foreign.why_not_bridge(bridge, &model.links));
             let first = place.as_ref().ok().and_then(|_| barred.or(missing));
             status.why = first.unwrap_or_else(|| why(link, place, control));
         }

@@ -258,6 +258,24 @@ fn with_rules() {
         near.reaches(FAR[0], Duration::from_secs(10)).unwrap();
     }
     reload(&plain);
+
+    // Flows of the same addresses are different ones.
+    reload(&(configuration().replace("express", "worker") + "[flow]\nmemory = 16\n"));
+    for (near, (name, _)) in net.near.iter().zip(NETWORKS) {
+        wait_for("the plane to forward", Duration::from_secs(20), || net.asks(near, name, FAR[0])).unwrap();
+        near.run(&format!("ping -q -e 77 -c 2 -i 0.1 -W 5 {}", FAR[0])).unwrap();
+    }
+    let flows = net.router.show("flows --port 77").unwrap();
+    let mut ways: Vec<String> =
+        flows["flows"].as_array().unwrap().iter().map(|flow| flow["ports"].to_string()).collect();
+    ways.sort();
+    let wanted = ["blue", "plain", "red"].map(|name| format!("[\"{name}-near\",\"{name}-far\"]"));
+    assert_eq!(ways, wanted, "{flows}");
+    assert!(
+        flows["flows"].as_array().unwrap().iter().all(|flow| flow["packets"] == serde_json::json!([2, 2])),
+        "{flows}"
+    );
+    reload(&plain);
     net.plane_forwards();
 }
 

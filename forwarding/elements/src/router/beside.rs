@@ -12,6 +12,13 @@ use port::Packet;
 use super::family::Family;
 use super::steer::{Reader, Towards};
 
+/// The table by whose number flows are known that come in by an interface: the same addresses in
+/// another VRF are other hosts.
+#[inline(always)]
+pub(super) fn of_flows(hops: &Hops<'_>, interface: InterfaceId) -> u16 {
+    hops.link(interface).table().of_addresses().0
+}
+
 /// Puts right the next hops of a batch's addresses, found in the main table, where another one
 /// routes the packet.
 #[inline(always)]

@@ -41,6 +41,7 @@ use rules::{Compiled, Decision, FlowState, Hook, Now, Outcome, Reject, RuleId};
 use wire::{Fragment, Headers, IcmpError, Reason, protocol, tcp};
 
 use super::RouterContext;
+use super::beside;
 use super::context::{Metadata, SharedContext, WorkerContext};
 use super::family::{Family, V4};
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
@@ -247,7 +248,8 @@ impl Filter {
             return Ok(());
         }
         note.judged = true;
-        let original = Tuple::of(&note.headers, 0);
+        let table = beside::of_flows(&self.view.hops(), packet.input);
+        let original = Tuple::of(&note.headers, table);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
         // An error is none of the packets that the flow it quotes is made of.
         if let (Some(hit), Some(nat)) = (&note.hit, &nat)

@@ -20,6 +20,7 @@
 //!
 //! See also: [Filter]
 
+use fib::View;
 use flow::{Hit, Key, State, Tracked, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::Destination;
@@ -30,7 +31,8 @@ use wire::{Fragment, Headers, Reason, icmp4};
 use super::context::{SharedContext, WorkerContext};
 use super::ftp::may_be_control;
 use super::intact::is_intact;
-use super::router_context::on_flows;
+use super::router_context::on_policy;
+use super::{RouterContext, beside};
 
 /// The class `Track`.
 pub const CLASS: Class = Class {
@@ -40,11 +42,11 @@ pub const CLASS: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("track.rs"),
     make: |arguments, setup| {
-        on_flows(arguments, setup, |context| {
+        on_policy(arguments, setup, |RouterContext { view, .. }, context, _| {
             let blank = Key::of(&Tuple::default());
             let waiting = [Batch::new(), Batch::new()];
             let aims = Vec::with_capacity(BATCH);
-            Track { context, blank, keys: [blank; BATCH], hits: [None; BATCH], aims, waiting }
+            Track { context, view, blank, keys: [blank; BATCH], hits: [None; BATCH], aims, waiting }
         })
     },
 };
@@ -59,6 +61,7 @@ const OLD: usize = 1;
 /// Notes what each packet is. Drops what no rule can be applied to.
 pub struct Track {
     context: SharedContext,
+    view: View,
     /// What no packet has.
     blank: Key,
     /// Of the batch in work.
@@ -104,7 +107,13 @@ fn read(packet: &Packet, headers: &mut Headers) -> Result<(), Reason> {
 /// the first hop to say (RFC 1122, 3.2.2.2), and never comes from afar. The checksum in the header
 /// that it quotes is not asked: routers count the TTL down there and leave the checksum as it was.
 #[cold]
-fn related(flows: &mut flow::Worker, headers: &Headers, packet: &Packet, now: u64) -> Option<Hit> {
+fn related(
+    flows: &mut flow::Worker,
+    headers: &Headers,
+    packet: &Packet,
+    table: u16,
+    now: u64,
+) -> Option<Hit> {
     let redirects = headers.version == 4 && headers.icmp_type == icmp4::REDIRECT;
     if redirects || !is_intact(headers, packet) {
         return None;
@@ -114,7 +123,7 @@ fn related(flows: &mut flow::Worker, headers: &Headers, packet: &Packet, now: u6
     if quote.source != headers.destination {
         return None;
     }
-    flows.related(&quote, quoted, 0, now)
+    flows.related(&quote, quoted, table, now)
 }
 
 impl Element for Track {
@@ -155,6 +164,7 @@ impl Track {
         let (count, first) = (batch.len(), context.reserve(batch.len()));
         let WorkerContext { flows, nat, ftp, controls, otherwise, notes, .. } = context;
         let notes = &mut notes[first..first + count];
+        let hops = self.view.hops();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         // First fragments, later ones that came before them, and all later ones that have to wait.
         let (mut firsts, mut orphans, mut early) = (0u64, 0u64, 0u64);
@@ -170,7 +180,8 @@ impl Track {
             }
             let Some(flows) = flows else { continue };
             firsts |= u64::from(note.headers.fragment == Fragment::First) << index;
-            if flow::is_error(&note.headers) || !flows.key(&note.headers, 0, now, &mut self.keys[index]) {
+            let table = beside::of_flows(&hops, packet.input);
+            if flow::is_error(&note.headers) || !flows.key(&note.headers, table, now, &mut self.keys[index]) {
                 others |= 1 << index;
                 orphans |= u64::from(note.headers.fragment == Fragment::Later) << index;
                 self.keys[index] = self.blank;
@@ -215,7 +226,9 @@ impl Track {
                 if wrong >> index & 1 != 0 {
                     continue;
                 }
-                let about = if flow::is_error(headers) { related(flows, headers, packet, now) } else { None };
+                let table = beside::of_flows(&hops, packet.input);
+                let about = flow::is_error(headers).then(|| related(flows, headers, packet, table, now));
+                let about = about.flatten();
                 (about, if about.is_some() { State::Related } else { State::Invalid })
             } else {
                 let intact = || is_intact(headers, packet);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use fib::InterfaceId;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
@@ -188,12 +189,16 @@ impl Forwarding {
         for _ in 0..head.flows {
             let mut snapshot = flow_file::next_flow(&mut flows)?;
             let account = &mut snapshot.account;
+            account.ports =
+                account.ports.map(|port| numbers.get(usize::from(port)).copied().unwrap_or(flow::NO_PORT));
+            // VRFs may have other numbers now.
+            let table =
+                self.tables.view().hops().link(InterfaceId(account.ports[0])).table().of_addresses().0;
+            (account.original.table, account.reply.table) = (table, table);
             if worker.find(&Key::of(&account.original)).is_some() {
                 continue;
             }
             *given += 1;
-            account.ports =
-                account.ports.map(|port| numbers.get(usize::from(port)).copied().unwrap_or(flow::NO_PORT));
             // What was told of a flow that a kill took by surprise is known as long as it has had
             // no slice.
             let told = head.told || head.steady.wrapping_sub(account.start) >= self.longest_untold();

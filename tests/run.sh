@@ -8,9 +8,6 @@
 set -u -o pipefail
 cargo=${CARGO:-cargo}
 
-# A test program that hangs is ended, which counts as a failure, and the others still have their turn.
-patience='target."cfg(unix)".runner="timeout --foreground --kill-after=10 2400"'
-
 $cargo build --release --workspace || exit 1
 $cargo test --release --workspace --no-run || exit 1
 
@@ -18,7 +15,7 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
 # A test program that dies (a signal, an abort) prints no result of its own: cargo's line about it counts as a failure.
-$cargo test --config "$patience" --release --workspace --no-fail-fast "$@" 2>&1 | awk -v results="$results" '
+$cargo test --config "target.'cfg(unix)'.runner='$PWD/tests/runner.sh'" --release --workspace --no-fail-fast "$@" 2>&1 | awk -v results="$results" '
   { print; fflush() }
   /^ +(Running|Doc-tests) / { result = 0; program = $NF; gsub(/[()]/, "", program) }
   # The texts of what failed, then their names: both lists begin with this line.

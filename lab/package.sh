@@ -23,7 +23,7 @@ Maintainer: Bifrost <root@localhost>
 Section: net
 Priority: optional
 Depends: libc6, libgcc-s1
-Recommends: nftables, tcpdump
+Recommends: iproute2, nftables, tcpdump
 Installed-Size: $(du -sk "$tree" | cut -f1)
 Description: router for Linux: Linux is the control plane, Bifrost forwards
  Takes the ports that you name and forwards what passes through, along

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
-//! `bfd`, `discovery`, `flow_log`, `memif`, `mirror_port`, `virtual_router`), one for reading keys
+//! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `route`,
+//! `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`).
 
@@ -19,27 +20,32 @@ mod bfd;
 mod cores;
 mod discovery;
 mod flow_log;
+mod interface;
 mod machine;
 mod memif;
 mod mirror_port;
 mod mistake;
 mod pattern;
+mod route;
 mod router;
 pub mod secrets;
 mod section;
 mod sections;
 pub mod source;
+mod topology;
 mod track;
 mod virtual_router;
 
 pub use bfd::Bfd;
 pub use cores::Cores;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
+pub use interface::{Interface, Kind};
 pub use machine::Machine;
 pub use memif::Memif;
 pub use mirror_port::MirrorPort;
 pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
+pub use route::{Route, RouteTable, Way};
 pub use router::*;
 pub use sections::OpenError;
 pub use track::Tracked;

@@ -8,15 +8,21 @@ use std::time::Duration;
 use crate::bfd::Bfd;
 use crate::cores::Cores;
 use crate::discovery::Discovery;
+use crate::interface::Interface;
 use crate::memif::Memif;
 use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
+use crate::route::Route;
 use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
 /// command line.
 #[derive(Clone, Debug, Default)]
 pub struct Router {
+    /// Interfaces of Linux's that Bifrost makes, by name.
+    pub interfaces: Vec<Interface>,
+    /// Static routes that Bifrost gives to Linux, in the order of the file.
+    pub routes: Vec<Route>,
     /// Which interfaces Bifrost takes, in the order of the file.
     pub ports: Vec<PortRule>,
     /// The worker threads.

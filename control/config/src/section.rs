@@ -114,6 +114,42 @@ impl<'a> Section<'a> {
         None
     }
 
+    /// A list of texts that `read` understands; `None` where one of them is wrong.
+    pub fn texts<T>(
+        &mut self,
+        page: &mut Page,
+        key: &'static str,
+        expected: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let value = self.find(key)?;
+        let mut wrong = |at, message| page.wrong(at, format!("{key}: {message}"), Hint::expected(expected));
+        let DeValue::Array(list) = value.get_ref() else {
+            wrong(value.span(), format!("this is {}, not a list", kind(value.get_ref())));
+            return None;
+        };
+        let items = list.iter().map(|item| {
+            let text = match item.get_ref() {
+                DeValue::String(text) => read(text),
+                other => Err(format!("it cannot have {}", kind(other))),
+            };
+            text.map_err(|message| wrong(item.span(), message)).ok()
+        });
+        // All of them, so that each mistake is noted.
+        items.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, page: &mut Page, key: &'static str) -> Option<bool> {
+        let value = self.find(key)?;
+        if let DeValue::Boolean(on) = value.get_ref() {
+            return Some(*on);
+        }
+        let message = format!("{key} cannot be {}", kind(value.get_ref()));
+        page.wrong(value.span(), message, Hint::expected("true or false"));
+        None
+    }
+
     /// A table inside this one, called `name`.
     pub fn section(&mut self, page: &mut Page, key: &'static str, name: &str) -> Option<Section<'a>> {
         let value = self.find(key)?;

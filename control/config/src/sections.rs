@@ -20,8 +20,10 @@ use notation::duration;
 
 use crate::bfd::bfd;
 use crate::discovery::discoveries;
+use crate::interface::interfaces;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
+use crate::route::routes;
 use crate::router::*;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
@@ -123,7 +125,10 @@ fn root_of(
     let default = Router::default();
     let mut ftp = true;
     let virtual_ones;
+    let own = root.value("interface").map(|value| interfaces(page, value)).unwrap_or_default();
     let router = Router {
+        routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),
+        interfaces: own,
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
         workers: root
             .section(page, "workers", "[workers]")

@@ -47,3 +47,13 @@ fn everything_that_the_sample_comments_out_can_be_said() {
     assert!(log.files.is_some() && log.collectors.len() == 1);
     assert_eq!(router.control.group.as_deref(), Some("adm"));
 }
+
+#[test]
+fn the_example_of_a_border_router_is_sound() {
+    const PAGE: &str = include_str!("../../../docs/interfaces.md");
+    let (_, rest) = PAGE.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let router =
+        Router::read("router.toml", example, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!((router.interfaces.len(), router.routes.len()), (7, 5));
+}

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+/// Bifrost itself, for static routes of its configuration.
+pub const BIFROST: u8 = 0xb1;
+
 /// Names that Linux and the routing daemons agree on (linux/rtnetlink.h, FRR's zebra/rt_netlink.h).
-const KNOWN: [(u8, &str); 31] = [
+const KNOWN: [(u8, &str); 32] = [
     (0, "unspec"),
     (1, "redirect"),
     (2, "kernel"),
@@ -23,6 +26,7 @@ const KNOWN: [(u8, &str); 31] = [
     (18, "keepalived"),
     (42, "babel"),
     (99, "openr"),
+    (BIFROST, "bifrost"),
     (186, "bgp"),
     (187, "isis"),
     (188, "ospf"),

@@ -23,6 +23,8 @@ struct Report {
     warnings: Vec<String>,
     ports: Vec<Taken>,
     linux: Vec<String>,
+    /// What would be done to Linux's interfaces and routes now.
+    plan: Vec<String>,
     worker_cores: Vec<usize>,
 }
 
@@ -55,6 +57,7 @@ pub fn report(
         warnings: warnings.lines().map(str::to_owned).collect(),
         ports: router.ports.iter().map(taken).collect(),
         linux: foreign(router),
+        plan: plan(router),
         worker_cores: router.workers.cores_among(&Machine::this().cores.0),
     };
     match output.json {
@@ -78,12 +81,18 @@ impl Report {
             text += &format!("port {}: {taken}\n", port.name);
         }
         self.linux.iter().for_each(|one| text += &format!("{one}\n"));
+        self.plan.iter().for_each(|one| text += &format!("{one}\n"));
         if self.ports.is_empty() {
             text += "it says that it names no port: Bifrost will have nothing to do\n";
         }
         let cores: Vec<String> = self.worker_cores.iter().map(usize::to_string).collect();
         text + &format!("workers on cores: {}\n", cores.join(" "))
     }
+}
+
+/// What the start would do to Linux's interfaces and routes now.
+fn plan(router: &Router) -> Vec<String> {
+    daemon::own::plan(router).unwrap_or_else(|wrong| vec![format!("now it could not be done: {wrong}")])
 }
 
 /// What Linux does to packets here and Bifrost does not, and what comes of it.

@@ -31,6 +31,7 @@ use super::mirror_port::Mirroring;
 use super::multicast::Multicast;
 use super::nat_audit::NatAudit;
 use super::nat_shortage::Told;
+use super::own::Own;
 use super::peers::Peers;
 use super::ports::Ports;
 use super::redundancy::Redundancy;
@@ -83,13 +84,14 @@ pub(crate) struct Parts {
     pub(crate) ports: Ports,
     pub(crate) fallback: Fallback,
     rules: Rules,
+    own: Own,
 }
 
 /// How a part judges a configuration: [`Section::check`].
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -104,10 +106,12 @@ impl Parts {
         Fallback::check,
         Logging::check,
         Sampler::check,
+        Own::check,
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
-    /// so rules come last.
+    /// so rules come late; whether Linux takes a change of its own, when it has been made, so that
+    /// comes last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts {
             sampler,
@@ -120,8 +124,9 @@ impl Parts {
             ports,
             fallback,
             rules,
+            own,
         } = self;
-        [sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules]
+        [sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules, own]
     }
 }
 
@@ -164,6 +169,7 @@ impl Control {
                 ports: Ports::default(),
                 fallback: Fallback::default(),
                 rules: Rules::default(),
+                own: Own::default(),
             },
             reloading,
             started: now,
@@ -192,6 +198,8 @@ impl Control {
     /// Reads all that Linux has, then takes the ports; ends early when it is told to stop.
     pub(crate) fn load(&mut self, notify: &Notify) -> Result<(), DaemonError> {
         let stop = self.forwarding.stop.clone();
+        // A port may be one of these.
+        self.parts.own.begin(&self.forwarding);
         self.parts.ports.expect(&mut self.forwarding);
         // Before anything is forwarded by whomever.
         self.parts.fallback.follow(&self.forwarding);
@@ -287,6 +295,7 @@ impl Control {
         let Control { forwarding, parts, .. } = self;
         let more = forwarding.mirror.tick(&mut forwarding.tables)?;
         parts.ports.respect_linux(forwarding);
+        parts.own.follow(&std::mem::take(&mut parts.ports.news.to_own), forwarding);
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
         self.tunnels.ask(forwarding);

@@ -13,6 +13,7 @@
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
+//! | `own/` | `[interface.NAME]`, `[[route]]`: Linux is made as the file says |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
@@ -20,6 +21,7 @@
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
+//! | `tool.rs` | where such programs are |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `steering.rs` | Linux's routing rules, given to the workers |
 //! | `multicast.rs` | Linux's multicast routes, given to the workers |
@@ -67,6 +69,7 @@ mod nat_audit;
 mod nat_shortage;
 mod nft;
 mod orders;
+pub(crate) mod own;
 mod peers;
 pub(crate) mod ports;
 mod questions;
@@ -78,6 +81,7 @@ mod section;
 pub(crate) mod settings;
 mod sflow;
 mod steering;
+mod tool;
 mod tracked;
 mod tunnels;
 mod verdict;

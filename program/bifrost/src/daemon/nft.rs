@@ -1,27 +1,12 @@
 //! The program `nft`, which loads rules into Linux.
-//!
-//! It is looked for where systems keep it, not by `PATH`, and is given no environment: whoever
-//! starts the daemon does not choose what runs with its privileges.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-const PLACES: [&str; 6] = [
-    "/usr/sbin/nft",
-    "/sbin/nft",
-    "/usr/bin/nft",
-    "/usr/local/sbin/nft",
-    "/usr/local/bin/nft",
-    "/run/current-system/sw/bin/nft",
-];
+use super::tool;
 
 fn command() -> Result<Command, String> {
-    let place = PLACES.iter().find(|place| Path::new(place).is_file());
-    let place = place.ok_or("cannot run nft: it is in no folder of programs; install nftables")?;
-    let mut command = Command::new(place);
-    command.env_clear().stdin(Stdio::null());
-    Ok(command)
+    tool::command("nft", "nftables")
 }
 
 /// Whether a daemon before this one left a table.

@@ -34,6 +34,8 @@ pub(crate) const NOT_IN_VRFS: &str = "a VRF: the router's filter and translation
 pub(crate) struct News {
     /// Interfaces that came or changed, and are to be looked at.
     changed: BTreeSet<u32>,
+    /// The same, for whoever makes interfaces.
+    pub(super) to_own: BTreeSet<u32>,
     gone: Vec<u32>,
     locals: BTreeMap<IpAddr, Locality>,
     /// Hosts on bridges.
@@ -43,6 +45,7 @@ pub(crate) struct News {
 impl Listener for News {
     fn link(&mut self, link: &Link) {
         self.changed.insert(link.ifindex);
+        self.to_own.insert(link.ifindex);
     }
 
     fn link_gone(&mut self, ifindex: u32) {
@@ -122,7 +125,7 @@ impl Ports {
 
     /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
     pub(super) fn apply_news(&mut self, forwarding: &mut Forwarding) -> bool {
-        let News { changed, gone, locals, stations } = std::mem::take(&mut self.news);
+        let News { changed, to_own, gone, locals, stations } = std::mem::take(&mut self.news);
         let any_gone = !gone.is_empty();
         forwarding.members_are_due |= any_gone;
         for ifindex in gone {
@@ -132,7 +135,7 @@ impl Ports {
             forwarding.plane.forget_interface(ifindex, &mut forwarding.tables);
         }
         let new = !changed.is_empty();
-        self.news.changed = changed;
+        (self.news.changed, self.news.to_own) = (changed, to_own);
         if any_gone {
             forwarding.tell_ends();
             // One that had the same ends as one that is gone may be the plane's now.

@@ -9,7 +9,8 @@
 //!
 //! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only
 //! by trying stands last. They apply in the opposite order: rules hold before ports are taken for
-//! which they are.
+//! which they are. One part cannot prepare beside what is in force: whether Linux takes interfaces
+//! and routes is known only when it has them. It prepares last of all, and takes them back if it must.
 
 use config::Router;
 use elements::router::Sampling;

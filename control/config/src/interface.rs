@@ -1,0 +1,294 @@
+//! `[interface.NAME]`: an interface of Linux's, as Bifrost makes it.
+
+use std::net::Ipv4Addr;
+
+use ipnet::IpNet;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::mistake::{Hint, Page};
+use crate::pattern::is_interface_name;
+use crate::section::{Section, kind as kind_of};
+use crate::topology;
+
+/// An interface as it is to be. What is `None` is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name in Linux.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Of a bridge or bond: all of its members.
+    pub members: Option<Vec<String>>,
+    /// All of its addresses, without those that Linux makes by itself.
+    pub addresses: Option<Vec<IpNet>>,
+    /// The longest packet.
+    pub mtu: Option<u32>,
+    /// Its Ethernet address, in small letters.
+    pub mac: Option<String>,
+    /// The VRF that it belongs to; `None`: none of the file's.
+    pub vrf: Option<String>,
+    /// Linux's alias.
+    pub description: Option<String>,
+    /// Whether it is up.
+    pub enabled: bool,
+}
+
+/// What an interface is. Words are those of iproute2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One that is there, whatever it is.
+    Ethernet,
+    /// What has a tag on another one.
+    Vlan {
+        /// The other one.
+        parent: String,
+        /// The tag, 1 to 4094.
+        id: u16,
+        /// `802.1Q` or `802.1ad`.
+        protocol: &'static str,
+    },
+    /// A bridge.
+    Bridge,
+    /// A bond.
+    Bond {
+        /// How it chooses members.
+        mode: &'static str,
+        /// How often LACP speaks: `slow` or `fast`.
+        lacp_rate: Option<&'static str>,
+        /// Milliseconds between two looks at members' carrier.
+        miimon: Option<u32>,
+    },
+    /// A VRF.
+    Vrf {
+        /// Its routing table.
+        table: u32,
+    },
+    /// One that leads nowhere, for addresses of the machine.
+    Dummy,
+    /// A tunnel over IPv4.
+    Tunnel {
+        /// `gre`, `ipip` or `sit`.
+        mode: &'static str,
+        /// This end.
+        local: Ipv4Addr,
+        /// The other end.
+        remote: Ipv4Addr,
+        /// GRE's key.
+        key: Option<u32>,
+        /// Of the outer header; 0: that of the packet inside.
+        ttl: u8,
+    },
+}
+
+impl Kind {
+    /// The modes of bonds.
+    pub const BOND_MODES: [(&str, &str); 7] = same([
+        "802.3ad",
+        "active-backup",
+        "balance-xor",
+        "balance-rr",
+        "broadcast",
+        "balance-tlb",
+        "balance-alb",
+    ]);
+    /// How often LACP speaks.
+    pub const LACP_RATES: [(&str, &str); 2] = same(["slow", "fast"]);
+    /// Protocols of tags.
+    pub const VLAN_PROTOCOLS: [(&str, &str); 2] = same(["802.1Q", "802.1ad"]);
+    /// Tunnels.
+    pub const TUNNELS: [(&str, &str); 3] = same(["gre", "ipip", "sit"]);
+
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::Ethernet => "ethernet",
+            Kind::Vlan { .. } => "vlan",
+            Kind::Bridge => "bridge",
+            Kind::Bond { .. } => "bond",
+            Kind::Vrf { .. } => "vrf",
+            Kind::Dummy => "dummy",
+            Kind::Tunnel { mode, .. } => mode,
+        }
+    }
+}
+
+/// Words that stand for themselves.
+const fn same<const N: usize>(words: [&'static str; N]) -> [(&'static str, &'static str); N] {
+    let mut pairs = [("", ""); N];
+    let mut at = 0;
+    while at < N {
+        pairs[at] = (words[at], words[at]);
+        at += 1;
+    }
+    pairs
+}
+
+const NAME: &str = "the name of an interface, such as \"eth0\"";
+const WORDS: [(&str, &str); 9] =
+    same(["ethernet", "vlan", "bridge", "bond", "vrf", "dummy", "gre", "ipip", "sit"]);
+
+/// Every section of this kind, in the order of their names.
+pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>) -> Vec<Interface> {
+    let DeValue::Table(table) = value.get_ref() else {
+        let hint = Hint::expected("sections [interface.NAME]");
+        page.wrong(value.span(), format!("interface cannot be {}", kind_of(value.get_ref())), hint);
+        return Vec::new();
+    };
+    let mut found: Vec<Interface> = Vec::new();
+    for (name, section) in table {
+        let title = format!("[interface.{}]", name.get_ref());
+        if let Err(wrong) = interface_name(name.get_ref()) {
+            page.wrong(name.span(), format!("{title}: {wrong}"), Hint::expected(NAME));
+            continue;
+        }
+        let DeValue::Table(keys) = section.get_ref() else {
+            let message = format!("{title} cannot be {}", kind_of(section.get_ref()));
+            page.wrong(section.span(), message, Hint::expected(format!("a section {title}")));
+            continue;
+        };
+        found.extend(one(page, name.get_ref(), Section::new(title, name.span(), keys)));
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    topology::check(page, table, &found);
+    found
+}
+
+/// A name that Linux takes, and `ip` reads in a line of its own.
+pub(crate) fn interface_name(text: &str) -> Result<String, String> {
+    let odd = |c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\'' | '#' | '\\');
+    match is_interface_name(text) && !text.contains(odd) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{text:?} cannot be the name of an interface here")),
+    }
+}
+
+fn one(page: &mut Page, name: &str, mut section: Section) -> Option<Interface> {
+    let kind = kind(page, &mut section);
+    let is_master = matches!(kind, None | Some(Kind::Bridge | Kind::Bond { .. }));
+    let members = is_master.then(|| section.texts(page, "members", NAME, interface_name)).flatten();
+    let addresses =
+        section.texts(page, "addresses", "addresses with their length, such as \"192.0.2.1/24\"", address);
+    let mtu = section.number(page, "mtu", 68..=65_535).map(|mtu| mtu as u32);
+    let ipv6 = addresses.iter().flatten().any(|address| address.addr().is_ipv6());
+    if let (Some(..1_280), true, Some(at)) = (mtu, ipv6, section.value("mtu").map(Spanned::span)) {
+        page.wrong(
+            at,
+            "mtu is too short for IPv6, of which there are addresses",
+            Hint::expected("1,280 or more"),
+        );
+    }
+    let mac = section.text(page, "mac", "an address of one station, such as \"02:00:00:00:00:01\"", mac);
+    let vrf = section.text(page, "vrf", "the name of a VRF", interface_name);
+    let described = "at most 250 letters in one line, without \\, \" and #";
+    let description = section.text(page, "description", described, |text| {
+        let odd = |c: char| c.is_control() || matches!(c, '"' | '#' | '\\');
+        match text.len() <= 250 && !text.contains(odd) {
+            true => Ok(text.to_owned()),
+            false => Err("it cannot be a description".to_owned()),
+        }
+    });
+    let enabled = section.flag(page, "enabled");
+    // Of what is no kind no key is unknown.
+    let kind = kind?;
+    section.finish(page);
+    Some(Interface {
+        name: name.to_owned(),
+        kind,
+        members,
+        addresses,
+        mtu,
+        mac: mac.map(|found| found.value),
+        vrf: vrf.map(|found| found.value),
+        description: description.map(|found| found.value),
+        enabled: enabled.unwrap_or(true),
+    })
+}
+
+fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
+    let word = match section.value("kind") {
+        None => "ethernet",
+        Some(_) => section.choice(page, "kind", &WORDS)?,
+    };
+    Some(match word {
+        "ethernet" => Kind::Ethernet,
+        "bridge" => Kind::Bridge,
+        "dummy" => Kind::Dummy,
+        "vlan" => {
+            let parent = section.text(page, "parent", NAME, interface_name);
+            let parent = section.require(page, "parent", parent, NAME);
+            let id = section.number(page, "id", 1..=4094);
+            let id = section.require(page, "id", id, "a whole number from 1 to 4,094");
+            let protocol = section.choice(page, "protocol", &Kind::VLAN_PROTOCOLS).unwrap_or("802.1Q");
+            Kind::Vlan { parent: parent?.value, id: id? as u16, protocol }
+        }
+        "bond" => {
+            let mode = section.choice(page, "mode", &Kind::BOND_MODES);
+            let mode = section.require(page, "mode", mode, "a mode such as \"802.3ad\" or \"active-backup\"");
+            let lacp_rate = section.choice(page, "lacp_rate", &Kind::LACP_RATES);
+            let miimon = section.number(page, "miimon", 0..=60_000).map(|time| time as u32);
+            if let (Some(_), Some(mode), Some(at)) =
+                (lacp_rate, mode.filter(|mode| *mode != "802.3ad"), section.value("lacp_rate"))
+            {
+                page.wrong(at.span(), format!("a bond of mode {mode:?} has no lacp_rate"), Hint::default());
+            }
+            Kind::Bond { mode: mode?, lacp_rate, miimon }
+        }
+        "vrf" => {
+            let expected = "a whole number from 1 to 4,294,967,295 but 253 to 255";
+            let table = section.number(page, "table", 1..=u64::from(u32::MAX));
+            let table = section.require(page, "table", table, expected)? as u32;
+            if let (253..=255, Some(at)) = (table, section.value("table").map(Spanned::span)) {
+                page.wrong(at, format!("table {table} is Linux's own"), Hint::expected(expected));
+            }
+            Kind::Vrf { table }
+        }
+        mode => {
+            const END: &str = "an IPv4 address, such as \"192.0.2.1\"";
+            let mut end = |key| {
+                let end = section.text(page, key, END, |text| match text.parse::<Ipv4Addr>() {
+                    Ok(end) if !end.is_unspecified() && !end.is_multicast() => Ok(end),
+                    _ => Err(format!("{text:?} is no IPv4 address of a host")),
+                });
+                section.require(page, key, end, END)
+            };
+            let (local, remote) = (end("local"), end("remote"));
+            let key = match mode {
+                "gre" => section.number(page, "key", 0..=u64::from(u32::MAX)).map(|key| key as u32),
+                _ => None,
+            };
+            let ttl = section.number(page, "ttl", 0..=255).map_or(64, |ttl| ttl as u8);
+            Kind::Tunnel { mode, local: local?.value, remote: remote?.value, key, ttl }
+        }
+    })
+}
+
+fn address(text: &str) -> Result<IpNet, String> {
+    let net: IpNet =
+        text.parse().map_err(|_| format!("{text:?} is not an address with the length of its subnet"))?;
+    let it = net.addr();
+    match it.is_unspecified() || it.is_multicast() {
+        true => Err(format!("{it} cannot be an address of an interface")),
+        false => Ok(net),
+    }
+}
+
+fn mac(text: &str) -> Result<String, String> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2 && !byte.starts_with('+')))
+        .collect();
+    match bytes.as_deref() {
+        Some(bytes @ [first, ..]) if bytes.len() == 6 && first & 1 == 0 && bytes.iter().any(|b| *b != 0) => {
+            Ok(text.to_lowercase())
+        }
+        _ => Err(format!("{text:?} is no address of a station")),
+    }
+}
+
+/// Where a key of a section stands, or else the section.
+pub(crate) fn place(table: &DeTable, name: &str, key: &str) -> std::ops::Range<usize> {
+    let Some((title, section)) = table.get_key_value(name) else { return 0..0 };
+    let keys = section.get_ref().as_table();
+    keys.and_then(|keys| keys.get(key)).map_or(title.span(), Spanned::span)
+}

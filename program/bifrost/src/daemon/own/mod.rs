@@ -1,0 +1,174 @@
+//! `[interface.NAME]` and `[[route]]`: Linux is made as the file says.
+//!
+//! ```text
+//!   what Linux has ──┬────────────────────────► way(from, to) ──► steps ──► ip -batch
+//!                    └─ wanted(file) ──► to be ──┘
+//! ```
+//!
+//! What Linux has is read by `ip -json` ([`linux`]). The file says what of that is to be another
+//! ([`wanted`]), and [`way`] finds the steps from the one to the other. A step may be refused; then
+//! Linux is read again, and the way from there to what it was is gone. So the same two functions,
+//! which touch nothing, put a change in force, undo it, and say what it would do; and where Linux is
+//! already so, there are no steps.
+//!
+//! At the start as much is done as can be: a router that lacks one card has the addresses of the
+//! others. What is missing is made when it comes.
+//!
+//! What is Bifrost's own is known by marks that Linux keeps, whoever ends the daemon: the [`GROUP`]
+//! of interfaces that it made, and the [`PROTOCOL`] of its routes.
+
+mod linux;
+#[cfg(test)]
+mod naive;
+mod step;
+mod wanted;
+mod way;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use config::Router;
+use graph::Registry;
+use tracing::{error, info, warn};
+
+use self::linux::Linux;
+use self::step::Step;
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+
+/// The group of interfaces that Bifrost made.
+const GROUP: u32 = 0xb1f0;
+/// Who made Bifrost's routes (`RTPROT_*`).
+const PROTOCOL: u8 = mirror::origin::BIFROST;
+
+/// Between two times that Linux is made so because interfaces came.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The part of the daemon that makes Linux as the file says.
+#[derive(Default)]
+pub(crate) struct Own {
+    /// What Linux had before what was prepared.
+    before: Option<(Linux, Vec<Step>)>,
+    /// Interfaces that were seen.
+    seen: BTreeSet<u32>,
+    /// One that the file names has come, or come up.
+    due: bool,
+    /// When Linux was last made so for that.
+    last: Option<Instant>,
+}
+
+/// Whether the file says anything of this.
+fn says_any(router: &Router) -> bool {
+    !(router.interfaces.is_empty() && router.routes.is_empty())
+}
+
+/// What would be done for a configuration now, a line each.
+///
+/// # Errors
+/// Why it cannot be, for the operator.
+pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
+    if !says_any(router) {
+        return Ok(Vec::new());
+    }
+    let (_, steps) = steps(router)?;
+    Ok(steps.iter().map(Step::to_string).collect())
+}
+
+/// What Linux has, and the way from there to what the file says.
+fn steps(router: &Router) -> Result<(Linux, Vec<Step>), String> {
+    let from = Linux::read(router)?;
+    let (to, refused) = wanted::wanted(&from, router);
+    match refused.is_empty() {
+        true => Ok((from.clone(), way::way(&from, &to))),
+        false => Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// Makes Linux what it was; what cannot be is told.
+fn undo(before: &Linux, router: &Router) {
+    let refused = Linux::read(router).and_then(|now| step::run(&way::way(&now, before), true));
+    match refused {
+        Ok(refused) => refused.iter().for_each(|wrong| error!("Linux is not as it was: {wrong}")),
+        Err(wrong) => error!("Linux is not as it was: {wrong}"),
+    }
+}
+
+impl Own {
+    /// Makes Linux as the file says, as far as that can be; tells what cannot.
+    pub(super) fn begin(&self, forwarding: &Forwarding) {
+        let router = &forwarding.router;
+        let from = match Linux::read(router) {
+            Ok(from) => from,
+            Err(wrong) if says_any(router) => return error!("Linux is left as it is: {wrong}"),
+            // Nothing was ever made here by a program that is not there.
+            Err(_) => return,
+        };
+        let (to, refused) = wanted::wanted(&from, router);
+        refused.iter().for_each(|refused| warn!("{refused}; it is made when that has changed"));
+        let steps = way::way(&from, &to);
+        match step::run(&steps, true) {
+            Ok(refused) => refused.iter().for_each(|wrong| error!("{wrong}")),
+            Err(wrong) => error!("{wrong}"),
+        }
+        steps.iter().for_each(|step| info!("{step}"));
+    }
+
+    /// Makes all again when one of the interfaces that changed is the file's, and has come or is up:
+    /// its routes may have gone.
+    pub(super) fn follow(&mut self, changed: &BTreeSet<u32>, forwarding: &Forwarding) {
+        let router = &forwarding.router;
+        let links = &forwarding.mirror.model().links;
+        for link in changed.iter().filter_map(|ifindex| links.by_index(*ifindex)) {
+            // What somebody has set down stays so until then.
+            let came = self.seen.insert(link.ifindex) || link.up;
+            self.due |= came && wanted::names(router, &link.name);
+        }
+        if self.due && self.last.is_none_or(|last| last.elapsed() >= PAUSE) {
+            (self.due, self.last) = (false, Some(Instant::now()));
+            self.begin(forwarding);
+        }
+    }
+}
+
+impl Section for Own {
+    fn check(router: &Router, _: &Registry) -> Result<Vec<String>, String> {
+        Ok(wanted::warnings(router))
+    }
+
+    fn effects(&self, change: &Change) -> Vec<String> {
+        if !says_any(&change.before) && !says_any(&change.after) {
+            return Vec::new();
+        }
+        let steps = steps(&change.after).map(|(_, steps)| steps.iter().map(Step::to_string).collect());
+        steps.unwrap_or_else(|wrong| vec![format!("it would be refused: {wrong}")])
+    }
+
+    /// The steps themselves, for whether Linux takes one is known only then. So this part is the
+    /// last to prepare.
+    fn prepare(&mut self, change: &mut Change, _: &mut Forwarding) -> Result<(), String> {
+        self.before = None;
+        if !says_any(&change.before) && !says_any(&change.after) {
+            return Ok(());
+        }
+        let (before, steps) = steps(&change.after)?;
+        match step::run(&steps, false)?.into_iter().next() {
+            None => self.before = Some((before, steps)),
+            Some(wrong) => {
+                undo(&before, &change.after);
+                return Err(wrong);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {
+        let (_, steps) = self.before.take().unwrap_or_default();
+        steps.iter().for_each(|step| info!("{step}"));
+    }
+
+    fn abort(&mut self, forwarding: &mut Forwarding) {
+        if let Some((before, _)) = self.before.take() {
+            undo(&before, &forwarding.router);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! A step: what it does, for the operator, and as a line of `ip -batch`.
+
+use std::fmt;
+use std::io::{Seek, Write};
+use std::process::Stdio;
+
+use config::Kind;
+use ipnet::IpNet;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use super::linux::{Key, Way};
+use super::{GROUP, PROTOCOL};
+use crate::daemon::tool;
+
+/// One change of Linux's.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    Make {
+        name: String,
+        kind: Kind,
+        mac: Option<String>,
+        ours: bool,
+    },
+    Delete {
+        name: String,
+    },
+    Up {
+        name: String,
+    },
+    /// `why`: it comes up again.
+    Down {
+        name: String,
+        why: Option<String>,
+    },
+    Join {
+        name: String,
+        master: String,
+    },
+    Leave {
+        name: String,
+        master: String,
+    },
+    Bond {
+        name: String,
+        kind: Kind,
+    },
+    Mtu {
+        name: String,
+        mtu: u32,
+    },
+    Mac {
+        name: String,
+        mac: String,
+    },
+    Alias {
+        name: String,
+        alias: String,
+    },
+    Address {
+        name: String,
+        address: IpNet,
+        again: bool,
+    },
+    NoAddress {
+        name: String,
+        address: IpNet,
+    },
+    Route {
+        key: Key,
+        way: Way,
+        how: How,
+    },
+    NoRoute {
+        key: Key,
+    },
+}
+
+/// How a route comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// There was none.
+    New,
+    /// In place of one of Bifrost's.
+    Changed,
+    /// It may have gone with its interface.
+    Again,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Make { name, kind, .. } => write!(f, "{name} is made, {}", told(kind)),
+            Step::Delete { name } => write!(f, "{name} is deleted"),
+            Step::Up { name } => write!(f, "{name} is set up"),
+            Step::Down { name, why: None } => write!(f, "{name} is set down"),
+            Step::Down { name, why: Some(why) } => write!(f, "{name} goes down for a moment: {why}"),
+            Step::Join { name, master } => write!(f, "{name} joins {master}"),
+            Step::Leave { name, master } => write!(f, "{name} leaves {master}"),
+            Step::Bond { name, kind } => write!(f, "{name} becomes {}", told(kind)),
+            Step::Mtu { name, mtu } => write!(f, "{name}: the MTU is {mtu}"),
+            Step::Mac { name, mac } => write!(f, "{name}: the Ethernet address is {mac}"),
+            Step::Alias { name, alias } => write!(f, "{name}: the description is {alias:?}"),
+            Step::Address { name, address, again: false } => write!(f, "{name}: address {address} is added"),
+            Step::Address { name, address, .. } => write!(f, "{name}: address {address} is made sure of"),
+            Step::NoAddress { name, address } => write!(f, "{name}: address {address} is removed"),
+            Step::Route { key, way, how } => {
+                let how = match how {
+                    How::New => "is added",
+                    How::Changed => "changes",
+                    How::Again => "is made sure of",
+                };
+                write!(f, "route {}{} {how}", key.to, in_table(key))?;
+                match way {
+                    Way::End(word) => write!(f, ": {word}"),
+                    Way::Via(hops) => hops.iter().try_for_each(|hop| {
+                        hop.gateway.iter().try_for_each(|gateway| write!(f, " via {gateway}"))?;
+                        hop.device.iter().try_for_each(|device| write!(f, " by {device}"))
+                    }),
+                }
+            }
+            Step::NoRoute { key } => write!(f, "route {}{} is removed", key.to, in_table(key)),
+        }
+    }
+}
+
+fn in_table(key: &Key) -> String {
+    if key.table == 254 { String::new() } else { format!(" in table {}", key.table) }
+}
+
+fn told(kind: &Kind) -> String {
+    match kind {
+        Kind::Vlan { parent, id, protocol } => format!("VLAN {id} ({protocol}) on {parent}"),
+        Kind::Bond { mode, .. } => format!("a bond of mode {mode}"),
+        Kind::Vrf { table } => format!("a VRF with table {table}"),
+        Kind::Tunnel { mode, local, remote, .. } => format!("a {mode} tunnel from {local} to {remote}"),
+        other => format!("a {}", other.word()),
+    }
+}
+
+impl Step {
+    /// As `ip` reads it.
+    pub fn line(&self) -> String {
+        match self {
+            Step::Make { name, kind, mac, ours } => {
+                let on = match kind {
+                    Kind::Vlan { parent, .. } => format!(" link {parent}"),
+                    _ => String::new(),
+                };
+                let mac = mac.as_ref().map_or_else(String::new, |mac| format!(" address {mac}"));
+                let group = if *ours { format!(" group {GROUP}") } else { String::new() };
+                format!("link add{on} name {name}{mac}{group} type {}", parameters(kind))
+            }
+            Step::Delete { name } => format!("link delete dev {name}"),
+            Step::Up { name } => format!("link set dev {name} up"),
+            Step::Down { name, .. } => format!("link set dev {name} down"),
+            Step::Join { name, master } => format!("link set dev {name} master {master}"),
+            Step::Leave { name, .. } => format!("link set dev {name} nomaster"),
+            Step::Bond { name, kind } => format!("link set dev {name} type {}", parameters(kind)),
+            Step::Mtu { name, mtu } => format!("link set dev {name} mtu {mtu}"),
+            Step::Mac { name, mac } => format!("link set dev {name} address {mac}"),
+            Step::Alias { name, alias } => {
+                // One that somebody else gave it may have what cannot stand in such a line.
+                let alias = alias.replace(|c: char| c.is_control() || matches!(c, '"' | '#' | '\\'), " ");
+                format!("link set dev {name} alias \"{alias}\"")
+            }
+            Step::Address { name, address, .. } => format!("address replace {address} dev {name}"),
+            Step::NoAddress { name, address } => format!("address delete {address} dev {name}"),
+            Step::Route { key, way, how } => {
+                let verb = if *how == How::New { "add" } else { "replace" };
+                let (kind, hops) = match way {
+                    Way::End(word) => (*word, Vec::new()),
+                    Way::Via(hops) => ("unicast", hops.iter().map(hop).collect()),
+                };
+                let hops = match hops.as_slice() {
+                    [one] => format!(" {one}"),
+                    several => several.iter().map(|hop| format!(" nexthop {hop}")).collect(),
+                };
+                // What `ip` takes behind the hops it takes for a part of the last one.
+                format!("route {verb} {kind} {}{hops}", route(key)).trim_end().to_owned()
+            }
+            Step::NoRoute { key } => format!("route delete {}", route(key)),
+        }
+    }
+}
+
+fn route(key: &Key) -> String {
+    format!("{} table {} metric {} protocol {PROTOCOL}", key.to, key.table, key.metric)
+}
+
+fn hop(hop: &super::linux::Hop) -> String {
+    let gateway = hop.gateway.map(|gateway| format!("via {gateway}"));
+    let device = hop.device.as_ref().map(|device| format!("dev {device}"));
+    [gateway, device].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn parameters(kind: &Kind) -> String {
+    match kind {
+        Kind::Vlan { id, protocol, .. } => format!("vlan protocol {protocol} id {id}"),
+        Kind::Bond { mode, lacp_rate, miimon } => {
+            let mut text = format!("bond mode {mode}");
+            miimon.iter().for_each(|time| text += &format!(" miimon {time}"));
+            let rate = lacp_rate.filter(|_| *mode == "802.3ad");
+            rate.iter().for_each(|rate| text += &format!(" lacp_rate {rate}"));
+            text
+        }
+        Kind::Vrf { table } => format!("vrf table {table}"),
+        Kind::Tunnel { mode, local, remote, key, ttl } => {
+            let key = key.map_or_else(String::new, |key| format!(" key {key}"));
+            let ttl = if *ttl == 0 { "inherit".to_owned() } else { ttl.to_string() };
+            format!("{mode} local {local} remote {remote}{key} ttl {ttl}")
+        }
+        other => other.word().to_owned(),
+    }
+}
+
+/// Goes the steps; what of them Linux refused, for the operator. Without `on` the first one that it
+/// refuses is the last.
+///
+/// # Errors
+/// When none could be gone.
+pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<String>, String> {
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ip = tool::command("ip", "iproute2")?;
+    // In memory, so that `ip` can say as much as it wants.
+    let refused = |error: std::io::Error| format!("cannot run ip: {error}");
+    let memory = memfd_create(c"steps", MFdFlags::MFD_CLOEXEC).map_err(|error| refused(error.into()))?;
+    let mut lines = std::fs::File::from(memory);
+    steps.iter().try_for_each(|step| writeln!(lines, "{}", step.line())).map_err(refused)?;
+    lines.rewind().map_err(refused)?;
+    ip.args(if on { &["-force"][..] } else { &[] }).args(["-batch", "-"]);
+    ip.stdin(lines).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = ip.output().map_err(refused)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = failed(&said, steps);
+    match output.status.success() || !failed.is_empty() {
+        true => Ok(failed),
+        false => Err(format!("ip: {}", said.trim())),
+    }
+}
+
+/// Of what `ip` said the steps that were refused, with the reason.
+fn failed(said: &str, steps: &[Step]) -> Vec<String> {
+    let (mut failed, mut reason) = (Vec::new(), Vec::new());
+    for line in said.lines() {
+        let step = line.strip_prefix("Command failed -:").and_then(|number| number.parse::<usize>().ok());
+        match step.and_then(|number| steps.get(number.wrapping_sub(1))) {
+            Some(step) => {
+                let why: String = std::mem::take(&mut reason).join(" ");
+                failed.push(format!("Linux refuses that {step}: {why}"));
+            }
+            None => reason.push(line.trim_start_matches("RTNETLINK answers: ").trim_start_matches("Error: ")),
+        }
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ip_refuses_is_told_of_the_step() {
+        let steps = [
+            Step::Up { name: "eth0".to_owned() },
+            Step::Address {
+                name: "eth0".to_owned(),
+                address: "2001:db8::1/64".parse().unwrap(),
+                again: false,
+            },
+        ];
+        let said = "RTNETLINK answers: Permission denied\nCommand failed -:2\n";
+        assert_eq!(
+            failed(said, &steps),
+            ["Linux refuses that eth0: address 2001:db8::1/64 is added: Permission denied"]
+        );
+        assert!(failed("", &steps).is_empty());
+    }
+}

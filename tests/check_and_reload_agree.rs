@@ -14,7 +14,7 @@ use crate::network::turn;
 
 /// What a section can say: first what is sound, then what is not. A configuration takes one of each
 /// section, or none.
-const SECTIONS: [(&[&str], &[&str]); 9] = [
+const SECTIONS: [(&[&str], &[&str]); 10] = [
     (
         &[
             "[[port]]\nname = \"p0\"\n",
@@ -84,6 +84,13 @@ const SECTIONS: [(&[&str], &[&str]); 9] = [
             "[police]\nicmp = { rate = 10, burst = 10 }\n",
         ],
         &["[police]\nrouting = { rate = -1, burst = 1 }\n", "[police]\nroutin = { rate = 1, burst = 1 }\n"],
+    ),
+    (
+        &[
+            "[interface.p1]\nmtu = 1400\n",
+            "[interface.br0]\nkind = \"bridge\"\naddresses = [\"192.0.2.1/24\"]\n[[route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.2\"\n",
+        ],
+        &["[interface.p1]\nmtu = 14\n", "[[route]]\nto = \"default\"\n"],
     ),
 ];
 

@@ -58,6 +58,7 @@ mod ipv6_hosts_reach_ipv4_servers;
 mod keepalived_and_frr_speak_vrrp_with_bifrost;
 mod kill_nine_leaves_linux_forwarding;
 mod links_flap_and_interfaces_come_back;
+mod linux_is_made_as_the_file_says;
 mod linux_judges_what_it_carries_itself;
 mod linux_pings_click_behind_a_tun_and_a_tap;
 mod malformed_packets_by_the_million;

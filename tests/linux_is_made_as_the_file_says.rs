@@ -1,0 +1,184 @@
+//! Interfaces and static routes of the file are made in Linux, changed and removed, whole or not at
+//! all, and nothing else is touched: what passes by others does not notice. (The network of
+//! `network.rs`, and at the router a cable a0-a1.)
+
+use std::time::Duration;
+
+use lab::{Ping, Router, wait_for};
+
+use crate::network::{Line, SERVER, ports};
+
+/// The two ports, as the laboratory made them.
+const PORTS: &str = r#"
+[interface.left]
+addresses = ["10.1.0.1/24", "2001:db8:1::1/64"]
+[interface.right]
+addresses = ["10.2.0.1/24", "2001:db8:2::1/64"]
+"#;
+
+const LAN: &str = r#"
+[interface.lan]
+kind = "bridge"
+members = ["a0"]
+addresses = ["192.0.2.1/24", "2001:db8:3::1/64"]
+mac = "02:00:00:00:00:09"
+mtu = 1400
+description = "the hosts' LAN"
+[[route]]
+to = "198.51.100.0/24"
+via = "10.2.0.2"
+[[route]]
+to = "203.0.113.0/24"
+kind = "blackhole"
+[[route]]
+to = "default"
+via = ["2001:db8:2::2", "2001:db8:2::3"]
+metric = 20
+"#;
+
+fn file(sections: &str) -> String {
+    ports("worker", &["left", "right"]) + PORTS + sections
+}
+
+/// What a step could have changed.
+fn state(router: &Router) -> String {
+    // (Link-local addresses of IPv6 wait for a carrier.)
+    let show = "ip -br link; ip -br address | sed 's/ *fe80[^ ]*//; s/ *$//'
+                ip -4 route show table all; ip -6 route show proto 177";
+    router.host().run(show).unwrap()
+}
+
+/// A reload does what a dry run said, and another one nothing.
+fn reload(router: &Router, sections: &str, effects: &[&str]) {
+    router.configure(&file(sections)).unwrap();
+    let said = router.ask("reload --dry-run").unwrap();
+    let told: Vec<&str> = said.lines().collect();
+    assert_eq!(told, effects, "{said}");
+    router.ask("reload").unwrap();
+    assert_eq!(router.ask("reload --dry-run").unwrap().trim(), "nothing would change");
+}
+
+/// A reload is refused, and Linux has what it had.
+fn refused(router: &Router, sections: &str, why: &str) {
+    let (before, log) = (state(router), router.log().len());
+    router.configure(&file(sections)).unwrap();
+    let said = router.ask("reload").unwrap_err().to_string();
+    assert!(said.contains(why) && said.contains("stays as it is"), "{said}");
+    // Whether there is a carrier Linux finds out later.
+    wait_for("Linux to be what it was", Duration::from_secs(5), || match state(router) {
+        now if now == before => Ok(()),
+        now => Err(format!("{said}\n{before}\n{now}")),
+    })
+    .unwrap();
+    assert!(!router.log()[log..].contains("Linux is not as it was"), "{}", router.log());
+}
+
+#[test]
+fn whole_or_not_at_all_and_nothing_else() {
+    let mut net = Line::stopped("own", &file("")).started();
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let run = |net: &Line, commands: &str| net.router.host().run(commands).unwrap();
+    run(
+        &net,
+        "ip link add a0 type veth peer name a1; ip link set a1 up; ip address add 172.16.0.1/24 dev a0
+         ip route add 10.99.0.0/16 via 10.2.0.2; ip link add theirs type bridge",
+    );
+    let index = run(&net, "cat /sys/class/net/left/ifindex");
+    let ping = Ping::start(&net.customer, SERVER[0], Duration::from_millis(10)).unwrap();
+
+    reload(
+        &net.router,
+        LAN,
+        &[
+            "lan is made, a bridge",
+            "a0 joins lan",
+            "lan: the MTU is 1400",
+            "lan: the description is \"the hosts' LAN\"",
+            "a0 is set up",
+            "lan is set up",
+            "lan: address 192.0.2.1/24 is added",
+            "lan: address 2001:db8:3::1/64 is added",
+            "route 198.51.100.0/24 is added via 10.2.0.2",
+            "route 203.0.113.0/24 is added: blackhole",
+            "route ::/0 is added via 2001:db8:2::2 via 2001:db8:2::3",
+        ],
+    );
+    let has = |net: &Line, command: &str, texts: &[&str]| {
+        let said = run(net, command);
+        texts.iter().for_each(|text| assert!(said.contains(text), "{text}: {said}"));
+    };
+    has(
+        &net,
+        "ip -d link show lan",
+        &["bridge", "group 45552", "mtu 1400", "02:00:00:00:00:09", "alias the hosts' LAN", ",UP"],
+    );
+    has(&net, "ip link show a0", &["master lan"]);
+    has(&net, "ip address show lan", &["192.0.2.1/24", "2001:db8:3::1/64"]);
+    has(&net, "ip route show proto 177", &["198.51.100.0/24 via 10.2.0.2", "blackhole 203.0.113.0/24"]);
+    wait_for("the mirror to know the origin", Duration::from_secs(5), || {
+        let routes = net.router.ask("show routes 198.51.100.1").unwrap();
+        if routes.contains("bifrost") { Ok(()) } else { Err(routes) }
+    })
+    .unwrap();
+
+    let changed = LAN
+        .replace("192.0.2.1/24", "192.0.2.2/24")
+        .replace("via = \"10.2.0.2\"", "via = \"10.2.0.3\"")
+        .replace("kind = \"blackhole\"", "device = \"lan\"")
+        .replace("members = [\"a0\"]", "members = []");
+    reload(
+        &net.router,
+        &changed,
+        &[
+            "route 203.0.113.0/24 is removed",
+            "a0 leaves lan",
+            "lan: address 192.0.2.2/24 is added",
+            "lan: address 192.0.2.1/24 is removed",
+            "lan: address 192.0.2.2/24 is made sure of",
+            "route 198.51.100.0/24 changes via 10.2.0.3",
+            "route 203.0.113.0/24 is added by lan",
+        ],
+    );
+    assert!(!run(&net, "ip link show a0").contains("master"));
+
+    // What cannot be, what Linux refuses, and what it refuses at last.
+    run(&net, "sysctl -qw net.ipv6.conf.a0.disable_ipv6=1");
+    refused(&net.router, "[interface.gone]\nmtu = 1400\n", "[interface.gone]: there is no such interface");
+    refused(&net.router, "[interface.theirs]\nkind = \"dummy\"\n", "Bifrost did not make it");
+    let six = "[interface.a0]\naddresses = [\"2001:db8:4::1/64\"]\n[interface.br7]\nkind = \"bridge\"\n";
+    refused(&net.router, six, "Linux refuses that a0: address 2001:db8:4::1/64 is added: ");
+    let theirs = "[[route]]\nto = \"10.99.0.0/16\"\nvia = \"10.2.0.2\"\n[interface.br7]\nkind = \"bridge\"\n";
+    refused(&net.router, theirs, "Linux refuses that route 10.99.0.0/16 is added via 10.2.0.2: File exists");
+
+    let ping = ping.stop();
+    assert!(ping.sent > 100 && ping.lost() == 0, "{ping:?}");
+    assert_eq!(run(&net, "cat /sys/class/net/left/ifindex"), index);
+
+    // Who made what is known after any end, and what the file does not name any more goes.
+    net.router.kill_nine();
+    assert!(state(&net.router).contains("lan "));
+    let kept = "[[route]]\nto = \"198.51.100.0/24\"\nvia = \"10.2.0.3\"\n[interface.late]\nmtu = 1400\n";
+    net.router.configure(&file(kept)).unwrap();
+    net.router.restart().unwrap();
+    let left = state(&net.router);
+    assert!(
+        !left.contains("lan ") && !left.contains("203.0.113.0") && !left.contains("2001:db8:2::3"),
+        "{left}"
+    );
+    let stay = ["theirs", "172.16.0.1/24", "10.99.0.0/16 via 10.2.0.2", "198.51.100.0/24 via 10.2.0.3"];
+    stay.iter().for_each(|what| assert!(left.contains(what), "{what}: {left}"));
+    net.reachable();
+
+    // One that was missing comes; and routes come back with their interface.
+    run(&net, "ip link add late type veth peer name later");
+    run(&net, "ip link set right down && ip link set right up");
+    for (what, command) in [("mtu 1400", "ip link show late"), ("10.2.0.3", "ip route show proto 177")] {
+        wait_for(what, Duration::from_secs(5), || {
+            let said = run(&net, command);
+            if said.contains(what) { Ok(()) } else { Err(said + &net.router.log()) }
+        })
+        .unwrap();
+    }
+}

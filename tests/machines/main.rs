@@ -14,6 +14,7 @@ mod machines {
     mod bonds_are_forwarded;
     mod guests_have_network_cards;
     mod guests_have_what_this_kernel_may_lack;
+    mod interfaces_of_the_file_are_made;
     mod tagged;
     mod tunnels_are_forwarded;
     mod vlans_are_forwarded;

@@ -47,7 +47,7 @@ impl Frame {
         if load.has_sizes() {
             let length = SIZES[n as usize % SIZES.len()];
             let protocol = match load {
-                Load::Mixed if n / 2 % 2 == 0 => protocol::TCP,
+                Load::Mixed if (n / 2).is_multiple_of(2) => protocol::TCP,
                 _ => protocol::UDP,
             };
             let ip = wire::ipv4::Repr { protocol, ..wire::ipv4::Repr::new(sender.into(), to.into()) };

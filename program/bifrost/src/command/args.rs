@@ -733,8 +733,8 @@ mod tests {
 
     /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two
     /// reports that are JSON.
-    const NO_ANSWER: [&str; 8] =
-        ["capture", "click", "compare", "completions", "extcap", "man", "tcpdump", "write"];
+    const NO_ANSWER: [&str; 9] =
+        ["bfd", "capture", "click", "compare", "completions", "extcap", "man", "tcpdump", "write"];
 
     fn each_leaf(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
         match command.has_subcommands() {

@@ -817,7 +817,7 @@ fn a_bridges_member_has_what_known_hosts_send() {
     bench.driver.open(Extra::Strangers).unwrap().unwrap().join().unwrap().unwrap();
     // Where transit depends on flows it is a worker's, from whomever; no lane carries a stranger's.
     for more in [InterfaceFlags::empty(), InterfaceFlags::FLOWS] {
-        bench.port_of(9, IN, bridge - InterfaceFlags::EXPRESS | InterfaceFlags::TRACKED | more);
+        bench.port_of(9, IN, (bridge - InterfaceFlags::EXPRESS) | InterfaceFlags::TRACKED | more);
         for frame in [v4([198, 18, 0, 1]), v6("2001:db8::1")] {
             assert_worker(&bench.run(&frame), &frame);
             let other = [&HOST_MAC[1][..], &frame[6..]].concat();

@@ -106,11 +106,13 @@ impl Own {
         let (to, refused) = wanted::wanted(&from, router);
         refused.iter().for_each(|refused| warn!("{refused}; it is made when that has changed"));
         let steps = way::way(&from, &to);
-        match step::run(&steps, true) {
-            Ok(refused) => refused.iter().for_each(|wrong| error!("{wrong}")),
-            Err(wrong) => error!("{wrong}"),
-        }
-        steps.iter().for_each(|step| info!("{step}"));
+        let refused = match step::run(&steps, true) {
+            Ok(refused) => refused,
+            Err(wrong) => return error!("{wrong}"),
+        };
+        refused.iter().for_each(|wrong| error!("{wrong}"));
+        let done = |step: &&Step| !refused.iter().any(|wrong| wrong.contains(&format!("that {step}:")));
+        steps.iter().filter(done).for_each(|step| info!("{step}"));
     }
 
     /// Makes all again when one of the interfaces that changed is the file's, and has come or is up:

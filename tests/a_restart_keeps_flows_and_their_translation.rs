@@ -7,7 +7,7 @@ use std::{os::unix::fs::MetadataExt, thread::sleep, time::Duration};
 
 use lab::{Host, Process, wait_for};
 
-use crate::network::{Line, ports};
+use crate::network::{Line, flow_of_iperf, ports};
 
 const POLICY: &str = r#"
 [flow]
@@ -27,19 +27,9 @@ out = "right"
 source = "10.1.0.0/24"
 "#;
 
-/// What the router knows of the transfer: when its flow began, and its bytes.
-fn flow(net: &Line) -> Result<(String, u64), String> {
-    let shown = net.router.show("flows --port 5201").map_err(|error| error.to_string())?;
-    let flows = shown["flows"].as_array().cloned().unwrap_or_default();
-    let bytes =
-        |flow: &serde_json::Value| flow["bytes"][0].as_u64().unwrap() + flow["bytes"][1].as_u64().unwrap();
-    let most = flows.iter().max_by_key(|flow| bytes(flow)).ok_or("there is no flow")?;
-    Ok((most["reply"].to_string(), bytes(most)))
-}
-
 fn grows(net: &Line) {
-    let (_, before) = flow(net).unwrap();
-    wait_for("the transfer to go on", Duration::from_secs(20), || match flow(net)? {
+    let (_, before) = flow_of_iperf(&net.router).unwrap();
+    wait_for("the transfer to go on", Duration::from_secs(20), || match flow_of_iperf(&net.router)? {
         (_, now) if now > before + 500_000 => Ok(()),
         (_, now) => Err(format!("{now} bytes after {before}")),
     })
@@ -78,14 +68,14 @@ fn by(lane: &str) {
     let mut client = net.customer.command("iperf3");
     client.args(["-c", "10.2.0.2", "-R", "-t", "600", "-b", "20M"]);
     let mut client = net.customer.spawn("iperf3", client).unwrap();
-    wait_for("the transfer", Duration::from_secs(5), || flow(&net)).unwrap();
+    wait_for("the transfer", Duration::from_secs(5), || flow_of_iperf(&net.router)).unwrap();
     grows(&net);
 
-    let (translated, carried) = flow(&net).unwrap();
+    let (translated, carried) = flow_of_iperf(&net.router).unwrap();
     net.router.stop().unwrap();
     net.router.restart().unwrap();
     assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
-    let (after, bytes) = flow(&net).unwrap();
+    let (after, bytes) = flow_of_iperf(&net.router).unwrap();
     assert!(
         after == translated && bytes >= carried,
         "{after} of {bytes} bytes, not {translated} of {carried}"
@@ -113,7 +103,7 @@ fn by(lane: &str) {
         assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
     }
     grows(&net);
-    assert_eq!(flow(&net).unwrap().0, translated);
+    assert_eq!(flow_of_iperf(&net.router).unwrap().0, translated);
     assert!(client.ended().is_none(), "{}", client.output());
 }
 

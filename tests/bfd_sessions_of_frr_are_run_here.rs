@@ -189,9 +189,22 @@ fn and_neither_a_reload_nor_a_restart_touches_any() {
     }
     assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
 
-    // Nor does a stop, though nobody shows them meanwhile, nor what follows it; nor a death.
+    // Nor does a stop, nor what follows it; nor a death. Packets go on meanwhile, for longer than it
+    // takes to detect that there are none.
     net.line.router.stop().unwrap();
-    std::thread::sleep(Duration::from_secs(2));
+    let come = || -> Vec<u64> {
+        let all = net.theirs.show("show bfd peers counters json").unwrap();
+        all.as_array().unwrap().iter().map(|one| one["control-packet-input"].as_u64().unwrap()).collect()
+    };
+    let stopped = come();
+    wait_for("packets of both sessions", SOON, || {
+        let now = come();
+        match stopped.iter().zip(&now).all(|(then, now)| now - then > 10) {
+            true => Ok(()),
+            false => Err(format!("{now:?} after {stopped:?}")),
+        }
+    })
+    .unwrap();
     assert_eq!(there(&net), before.0);
     net.line.router.restart().unwrap();
     net.run_here();
@@ -202,9 +215,9 @@ fn and_neither_a_reload_nor_a_restart_touches_any() {
     assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
 
     // When the process that runs them dies, the next one begins anew.
-    let place = net.line.router.socket().with_file_name("bfd.sock");
+    let socket = net.line.router.socket().to_owned();
     let host = net.line.router.host().clone();
-    host.run(&format!("pkill -KILL -f '[b]fd {}'", place.display())).unwrap();
+    host.run(&format!("pkill -KILL -f -- '--socket {} [b]fd'", socket.display())).unwrap();
     wait_for("another process", SOON, || match net.shown()["sessions"].as_array().map(Vec::len) {
         Some(2) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -222,5 +235,5 @@ fn and_neither_a_reload_nor_a_restart_touches_any() {
         if all.iter().all(told) { Ok(()) } else { Err(format!("{all:?}")) }
     })
     .unwrap();
-    assert!(!place.exists());
+    assert!(!socket.with_extension("bfd.sock").exists());
 }

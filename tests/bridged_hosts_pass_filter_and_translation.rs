@@ -9,7 +9,7 @@ use std::time::Duration;
 use lab::{Iperf, Ping, wait_for};
 
 use crate::bridged::{Bridged, MEMBERS, MOVER, PATIENCE, addresses, bridge};
-use crate::network::{SERVER, overheard, ports};
+use crate::network::{SERVER, flow_of_iperf, overheard, ports};
 
 const POLICY: &str = r#"
 [flow]
@@ -29,20 +29,10 @@ out = "wan"
 source = "10.1.0.0/24"
 "#;
 
-/// The flow of the transfer: how its answers come, and how many bytes it had.
-fn flow(net: &Bridged) -> Result<(String, u64), String> {
-    let shown = net.router.show("flows --port 5201").map_err(|error| error.to_string())?;
-    let flows = shown["flows"].as_array().cloned().unwrap_or_default();
-    let bytes =
-        |flow: &serde_json::Value| flow["bytes"][0].as_u64().unwrap() + flow["bytes"][1].as_u64().unwrap();
-    let most = flows.iter().max_by_key(|flow| bytes(flow)).ok_or("there is no flow")?;
-    Ok((most["reply"].to_string(), bytes(most)))
-}
-
 /// Waits until the transfer has gone on; the same flow as before.
 fn goes_on(net: &Bridged) {
-    let (reply, before) = flow(net).unwrap();
-    wait_for("the transfer to go on", PATIENCE, || match flow(net)? {
+    let (reply, before) = flow_of_iperf(&net.router).unwrap();
+    wait_for("the transfer to go on", PATIENCE, || match flow_of_iperf(&net.router)? {
         (same, now) if now > before + 500_000 && same == reply => Ok(()),
         (other, now) => Err(format!("{now} bytes after {before}, {other} after {reply}")),
     })
@@ -69,7 +59,7 @@ fn in_lane(lane: &str) {
     let before = net.router.host().linux_forwarded().unwrap();
     let ping = Ping::start(&net.hosts[1], SERVER[0], Duration::from_millis(10)).unwrap();
     let mut transfer = Iperf::start(&net.mover, &net.server, SERVER[0], 5201, 20).unwrap();
-    wait_for("its flow", PATIENCE, || flow(&net).map(drop)).unwrap();
+    wait_for("its flow", PATIENCE, || flow_of_iperf(&net.router).map(drop)).unwrap();
     goes_on(&net);
     for (from, into, port) in [("eth0", "eth1", "lan2"), ("eth1", "eth0", "lan3"), ("eth0", "eth1", "lan2")] {
         net.move_host(from, into);

@@ -168,6 +168,17 @@ pub fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
+/// What a router knows of a transfer by iperf3: how the answers of its flow come, and how many bytes
+/// it had.
+pub fn flow_of_iperf(router: &Router) -> Result<(String, u64), String> {
+    let shown = router.show("flows --port 5201").map_err(|error| error.to_string())?;
+    let flows = shown["flows"].as_array().cloned().unwrap_or_default();
+    let bytes =
+        |flow: &serde_json::Value| flow["bytes"][0].as_u64().unwrap() + flow["bytes"][1].as_u64().unwrap();
+    let most = flows.iter().max_by_key(|flow| bytes(flow)).ok_or("there is no flow")?;
+    Ok((most["reply"].to_string(), bytes(most)))
+}
+
 /// Sends `count` datagrams over 50 flows to each address, whose host counts them at `sink`; all
 /// must arrive, and it must have been the plane that forwarded them: Linux may have helped with 2 %
 /// (neighbours that had to be resolved).

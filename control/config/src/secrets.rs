@@ -82,7 +82,8 @@ fn in_value(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\nmemif = { socket = \"/s\", secret = 'x' }\n";
+    const TEXT: &str = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\n\
+                        memif = { socket = \"/s\", secret = 'x' }\n";
 
     #[test]
     fn nothing_but_secrets_is_covered() {

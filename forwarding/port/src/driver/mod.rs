@@ -10,6 +10,7 @@
 mod copies;
 mod counters;
 mod divert;
+mod extra;
 mod flows;
 mod groups;
 mod loader;
@@ -40,6 +41,7 @@ use crate::bpf::{object, sys};
 pub use abi::{Count, DriverCounters, Lane, Traffic};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
+pub use extra::Extra;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 pub use groups::Group;
 use loader::{Loader, copies_of};
@@ -56,42 +58,14 @@ const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
 /// Behind them in the map: the programs for frames with tags, and their places. The second leads to
 /// the first, so it comes when that is there.
 const TAGGED: [(u32, &str); 2] = [(BEHIND + 1, "untagged"), (BEHIND, "tagged")];
+const BEHIND: u32 = CARRIERS.len() as u32;
 /// The steps to workers.
 const GATE: [(u32, &str); 2] = [(0, "to_worker"), (1, "stranger_to_worker")];
-const BEHIND: u32 = CARRIERS.len() as u32;
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 10] =
     ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "logical", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
-
-/// Programs that a router need not load for which they have no work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extra {
-    /// For frames of interfaces in a VRF: the express lane. Until they are there, workers forward.
-    Vrfs,
-    /// For frames of hosts that their bridge does not know, where transit depends on flows: Linux is
-    /// to learn.
-    Strangers,
-}
-
-impl Extra {
-    /// What is so without them.
-    pub fn without(self) -> &'static str {
-        match self {
-            Extra::Vrfs => "what comes in by interfaces of VRFs is forwarded by workers only",
-            Extra::Strangers => "Linux does not learn hosts on bridges from what workers forward",
-        }
-    }
-
-    /// Their places, in the order in which they come: what leads to another comes last.
-    fn programs(self) -> &'static [(u32, &'static str)] {
-        match self {
-            Extra::Vrfs => &[(BEHIND + 3, "routed"), (BEHIND + 2, "beside")],
-            Extra::Strangers => &[(BEHIND + 4, "strange")],
-        }
-    }
-}
 
 /// How a program may be attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

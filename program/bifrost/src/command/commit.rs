@@ -2,17 +2,106 @@
 //! force, and those that were.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::control::{Client, CommitRequest, Committed, Compared, History, Request, Text};
 use chrono::{DateTime, Local};
+use clap::Args as Arguments;
 use revisions::{How, Revision};
 use similar::TextDiff;
 
 use super::Failure;
-use super::args::{Commit, Committing, Compare, Output, Rollback, Version};
+use super::args::Output;
 use super::table::{Table, or_dash, print, print_value};
 use crate::subject::word;
+
+/// `commit`.
+#[derive(Debug, Arguments)]
+pub struct Commit {
+    /// The configuration (default: the file that the daemon starts from)
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// How
+    #[command(flatten)]
+    pub how: Committing,
+}
+
+/// `rollback`.
+#[derive(Debug, Arguments)]
+pub struct Rollback {
+    /// The revision (default: the one before)
+    #[arg(value_name = "N")]
+    pub revision: Option<u64>,
+    /// How
+    #[command(flatten)]
+    pub how: Committing,
+}
+
+/// How a configuration is put in force.
+#[derive(Debug, Arguments)]
+pub struct Committing {
+    /// Only say what would change
+    #[arg(long)]
+    pub check: bool,
+    /// Go back unless `bifrost confirm` comes within so many minutes, or a time such as 90s
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, conflicts_with = "check")]
+    pub confirmed: Option<u64>,
+    /// What is to be known of it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub comment: String,
+    /// The revision that it was made from: refuse if something else runs
+    #[arg(long, value_name = "N")]
+    pub base: Option<u64>,
+    /// Do it even if something else runs by now, or the file was changed by hand
+    #[arg(long)]
+    pub force: bool,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Seconds, from minutes or a time with its unit.
+fn minutes(text: &str) -> Result<u64, String> {
+    let minutes = text.parse().ok().and_then(|minutes: u64| minutes.checked_mul(60));
+    let seconds = minutes.or_else(|| Some(notation::duration(text)?.as_secs()));
+    let in_range = seconds.filter(|seconds| (1..=7 * 24 * 3600).contains(seconds));
+    in_range.ok_or_else(|| "expected minutes, or a time from 1s to 1w".to_owned())
+}
+
+/// `compare`.
+#[derive(Debug, Arguments)]
+pub struct Compare {
+    /// The first
+    #[arg(value_name = "A", value_parser = version)]
+    pub from: Option<Version>,
+    /// The second
+    #[arg(value_name = "B", value_parser = version)]
+    pub to: Option<Version>,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// A configuration, as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// What runs.
+    Running,
+    /// The file that the daemon starts from.
+    Disk,
+    /// One that was in force.
+    Revision(u64),
+    /// Another file.
+    File(PathBuf),
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    Ok(match text {
+        "running" => Version::Running,
+        "disk" => Version::Disk,
+        _ => text.parse().map_or_else(|_| Version::File(text.into()), Version::Revision),
+    })
+}
 
 pub fn commit(args: Commit, client: Client) -> Result<(), Failure> {
     let what = args.file.as_deref().map_or(Ok(Text::Disk), file)?;

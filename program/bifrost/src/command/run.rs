@@ -44,10 +44,10 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
 }
 
 /// `bifrost bfd`.
-pub fn bfd(place: &Path) -> Result<(), Failure> {
+pub fn bfd(control: &Path) -> Result<(), Failure> {
     init_log(tracing::Level::INFO);
-    let what = || format!("cannot run BFD sessions at {}", place.display());
-    daemon::bfd::process::run(place).map_err(|error| Failure::Io { what: what(), error })
+    let what = || format!("cannot run BFD sessions beside {}", control.display());
+    daemon::bfd::process::run(control).map_err(|error| Failure::Io { what: what(), error })
 }
 
 /// The checked configuration, the file that it is from, its history, and what is worth a word.

@@ -56,7 +56,8 @@ impl Bfd {
         }
         // Reaped, if it has ended.
         self.child.take_if(|child| !matches!(child.try_wait(), Ok(None)));
-        let place = process::place(&forwarding.router.control.socket);
+        let control = &forwarding.router.control.socket;
+        let place = process::place(control);
         let told = match plan {
             Some(Plan { frr, users }) => {
                 process::tell(&place, &Request::Follow { frr: *frr, users: users.clone() })
@@ -68,17 +69,17 @@ impl Bfd {
         let Err(error) = told else { return };
         match error.kind() {
             // Told again in a second, when it listens.
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused if plan.is_some() => self.begin(&place),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused if plan.is_some() => self.begin(control),
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {}
             _ => warn!("bfd: the process that runs the sessions cannot be told anything: {error}"),
         }
     }
 
-    fn begin(&mut self, place: &Path) {
+    fn begin(&mut self, control: &Path) {
         if self.child.is_some() {
             return;
         }
-        match start(place) {
+        match start(control) {
             Ok(child) => {
                 info!("bfd: process {} runs the sessions", child.id());
                 self.child = Some(child);
@@ -104,9 +105,9 @@ impl Bfd {
 }
 
 /// This program again, where no terminal's signals reach it.
-fn start(place: &Path) -> io::Result<Child> {
+fn start(control: &Path) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("bfd").arg(place).process_group(0);
+    command.arg("--socket").arg(control).arg("bfd").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
 }
 

@@ -1,7 +1,7 @@
 //! The process that runs the sessions. It is not the daemon: a session that ends resets routing
 //! protocols, so an upgrade or a fault of the daemon must not end any.
 //!
-//! It listens at a socket beside the daemon's. The daemon says each second which sessions of whom
+//! It listens at a socket beside the daemon's ([`place`]). The daemon says each second which sessions of whom
 //! are wanted ([`Request::Follow`]), and starts this process where none is there. Where systemd
 //! starts it first (`bifrost-bfd.service`), a stop of the daemon's service leaves it alone. It
 //! waits until sessions are wanted, and ends when they are not any more.
@@ -46,9 +46,9 @@ pub(super) enum Request {
     End,
 }
 
-/// Where it listens, given the daemon's socket.
+/// Where the process of the daemon with this socket listens: `control.sock`, `control.bfd.sock`.
 pub(super) fn place(control: &Path) -> PathBuf {
-    control.with_file_name("bfd.sock")
+    control.with_extension("bfd.sock")
 }
 
 /// Tells the process something that it answers nothing to. Never waits.
@@ -68,11 +68,12 @@ pub(super) fn ask(place: &Path) -> io::Result<BfdStatus> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// Runs the process until it is told to end.
+/// Runs the process of the daemon with this socket, until it is told to end.
 ///
 /// # Errors
 /// Nothing can listen there. That another one does already is none: this one is not needed.
-pub(crate) fn run(place: &Path) -> io::Result<()> {
+pub(crate) fn run(control: &Path) -> io::Result<()> {
+    let place = &place(control);
     // The socket is this user's alone.
     umask(Mode::from_bits_truncate(0o177));
     if UnixStream::connect(place).is_ok() {
@@ -88,14 +89,14 @@ pub(crate) fn run(place: &Path) -> io::Result<()> {
     let mut signals = Signals::new(TERM_SIGNALS)?;
     let runner = Runner::new(inbox);
     thread::Builder::new().name("bfd".to_owned()).spawn(move || runner.run())?;
+    // Rights are each thread's own: that one gives up its when it is urgent.
+    confine::client();
     let (farewell, socket) = (orders.clone(), place.to_owned());
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             end(&farewell, &socket);
         }
     })?;
-    // The thread of the sessions has become urgent by its own right, before this.
-    confine::client();
     for stream in listener.incoming() {
         let served = stream.and_then(|stream| serve(stream, &orders, place));
         if let Err(error) = served {

@@ -86,10 +86,14 @@ fn steps(router: &Router) -> Result<(Linux, Vec<Step>), String> {
 
 /// Makes Linux what it was; what cannot be is told.
 fn undo(before: &Linux, router: &Router) {
-    let refused = Linux::read(router).and_then(|now| step::run(&way::way(&now, before), true));
-    match refused {
-        Ok(refused) => refused.iter().for_each(|wrong| error!("Linux is not as it was: {wrong}")),
-        Err(wrong) => error!("Linux is not as it was: {wrong}"),
+    let undone = Linux::read(router).and_then(|now| {
+        let back = way::way(&now, before);
+        let refused = step::run(&back, true)?;
+        refused.iter().for_each(|wrong| error!("Linux is not as it was: {wrong}"));
+        Ok(())
+    });
+    if let Err(wrong) = undone {
+        error!("Linux is not as it was: {wrong}");
     }
 }
 
@@ -111,7 +115,7 @@ impl Own {
             Err(wrong) => return error!("{wrong}"),
         };
         refused.iter().for_each(|wrong| error!("{wrong}"));
-        let done = |step: &&Step| !refused.iter().any(|wrong| wrong.contains(&format!("that {step}:")));
+        let done = |step: &&Step| !refused.iter().any(|wrong| wrong.step == *step);
         steps.iter().filter(done).for_each(|step| info!("{step}"));
     }
 
@@ -153,7 +157,8 @@ impl Section for Own {
             return Ok(());
         }
         let (before, steps) = steps(&change.after)?;
-        match step::run(&steps, false)?.into_iter().next() {
+        let refused = step::run(&steps, false)?.first().map(ToString::to_string);
+        match refused {
             None => self.before = Some((before, steps)),
             Some(wrong) => {
                 undo(&before, &change.after);

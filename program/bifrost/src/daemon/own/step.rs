@@ -101,13 +101,13 @@ impl fmt::Display for Step {
             Step::Mac { name, mac } => write!(f, "{name}: the Ethernet address is {mac}"),
             Step::Alias { name, alias } => write!(f, "{name}: the description is {alias:?}"),
             Step::Address { name, address, again: false } => write!(f, "{name}: address {address} is added"),
-            Step::Address { name, address, .. } => write!(f, "{name}: address {address} is made sure of"),
+            Step::Address { name, address, .. } => write!(f, "{name}: address {address} is set again"),
             Step::NoAddress { name, address } => write!(f, "{name}: address {address} is removed"),
             Step::Route { key, way, how } => {
                 let how = match how {
                     How::New => "is added",
                     How::Changed => "changes",
-                    How::Again => "is made sure of",
+                    How::Again => "is set again",
                 };
                 write!(f, "route {}{} {how}", key.to, in_table(key))?;
                 match way {
@@ -213,12 +213,19 @@ fn parameters(kind: &Kind) -> String {
     }
 }
 
-/// Goes the steps; what of them Linux refused, for the operator. Without `on` the first one that it
-/// refuses is the last.
+/// A step that Linux refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("Linux refuses that {step}: {why}")]
+pub(super) struct Failed<'a> {
+    pub step: &'a Step,
+    pub why: String,
+}
+
+/// Goes the steps; those that Linux refused. Without `on` the first one that it refuses is the last.
 ///
 /// # Errors
 /// When none could be gone.
-pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<String>, String> {
+pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
     if steps.is_empty() {
         return Ok(Vec::new());
     }
@@ -241,14 +248,13 @@ pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<String>, String> {
 }
 
 /// Of what `ip` said the steps that were refused, with the reason.
-fn failed(said: &str, steps: &[Step]) -> Vec<String> {
+fn failed<'a>(said: &str, steps: &'a [Step]) -> Vec<Failed<'a>> {
     let (mut failed, mut reason) = (Vec::new(), Vec::new());
     for line in said.lines() {
         let step = line.strip_prefix("Command failed -:").and_then(|number| number.parse::<usize>().ok());
         match step.and_then(|number| steps.get(number.wrapping_sub(1))) {
             Some(step) => {
-                let why: String = std::mem::take(&mut reason).join(" ");
-                failed.push(format!("Linux refuses that {step}: {why}"));
+                failed.push(Failed { step, why: std::mem::take(&mut reason).join(" ") });
             }
             None => reason.push(line.trim_start_matches("RTNETLINK answers: ").trim_start_matches("Error: ")),
         }
@@ -271,9 +277,11 @@ mod tests {
             },
         ];
         let said = "RTNETLINK answers: Permission denied\nCommand failed -:2\n";
+        let [failed_one] = &failed(said, &steps)[..] else { panic!("one is refused") };
+        assert_eq!(failed_one.step, &steps[1]);
         assert_eq!(
-            failed(said, &steps),
-            ["Linux refuses that eth0: address 2001:db8::1/64 is added: Permission denied"]
+            failed_one.to_string(),
+            "Linux refuses that eth0: address 2001:db8::1/64 is added: Permission denied"
         );
         assert!(failed("", &steps).is_empty());
     }

@@ -14,6 +14,8 @@ volatile const __u32 DESTINATIONS = 1;
 volatile const __u32 VERSION = 4;
 /* Whether packets differ by where they come from, and not by where they go. */
 volatile const __u32 ANSWERS = 0;
+/* Bytes of tags behind the addresses of frames. */
+volatile const __u32 TAGS_LENGTH = 0;
 
 #define TEMPLATE 64
 struct template {
@@ -45,15 +47,17 @@ int source(struct xdp_md *ctx) {
     __u32 number = (*next)++ & (DESTINATIONS - 1);
     if (VERSION == 4) {
         __u32 destination = word32(&destinations, number);
-        __u32 sum = *(__u16 *)(data + 24) + (destination & 0xffff) + (destination >> 16);
+        __u16 *sum_at = data + 24 + TAGS_LENGTH;
+        __u32 sum = *sum_at + (destination & 0xffff) + (destination >> 16);
         sum = (sum & 0xffff) + (sum >> 16);
         sum = (sum & 0xffff) + (sum >> 16);
-        *(__u16 *)(data + 24) = ~sum;
-        *(__u32 *)(data + (ANSWERS ? 26 : 30)) = destination;
+        *sum_at = ~sum;
+        *(__u32 *)(data + (ANSWERS ? 26 : 30) + TAGS_LENGTH) = destination;
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            *(__u32 *)(data + (ANSWERS ? 22 : 38) + 4 * i) = word32(&destinations, number * 4 + i);
+            *(__u32 *)(data + (ANSWERS ? 22 : 38) + TAGS_LENGTH + 4 * i) =
+                word32(&destinations, number * 4 + i);
     }
     return XDP_TX;
 }

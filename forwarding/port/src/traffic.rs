@@ -25,6 +25,8 @@ pub use words::Buckets;
 
 /// Bytes of the packets, without the frame check sequence.
 pub const FRAME: usize = 64;
+/// Bytes of a tag.
+const TAG: usize = 4;
 const BLOCK: usize = 4096;
 /// Frames that the kernel hands to the program at a time.
 const BATCH: u32 = 64;
@@ -44,7 +46,18 @@ impl Source {
         source: IpAddr,
         destinations: &[IpAddr],
     ) -> Result<Source, DriverError> {
-        Source::made(from, to, source, destinations, false)
+        Source::made(from, to, source, destinations, false, None)
+    }
+
+    /// As [`Source::new`], in a VLAN (802.1Q). The frames are as long as those without a tag.
+    pub fn in_vlan(
+        from: [u8; 6],
+        to: [u8; 6],
+        source: IpAddr,
+        destinations: &[IpAddr],
+        vlan: u16,
+    ) -> Result<Source, DriverError> {
+        Source::made(from, to, source, destinations, false, Some(vlan))
     }
 
     /// What those destinations would answer: packets from each of `sources` in turn, to
@@ -55,7 +68,7 @@ impl Source {
         sources: &[IpAddr],
         destination: IpAddr,
     ) -> Result<Source, DriverError> {
-        Source::made(from, to, destination, sources, true)
+        Source::made(from, to, destination, sources, true, None)
     }
 
     fn made(
@@ -64,9 +77,10 @@ impl Source {
         fixed: IpAddr,
         others: &[IpAddr],
         answers: bool,
+        vlan: Option<u16>,
     ) -> Result<Source, DriverError> {
         let count = 1usize << others.len().max(1).ilog2();
-        let frame = template(from, to, fixed, answers);
+        let frame = template(from, to, fixed, answers, vlan);
         let mut words = Vec::new();
         for destination in others.iter().take(count) {
             match destination {
@@ -76,12 +90,14 @@ impl Source {
         }
         words.resize(words.len().next_multiple_of(BLOCK), 0);
         let version: u32 = if fixed.is_ipv4() { 4 } else { 6 };
-        let [count, version, answers] =
-            [count as u32, version, u32::from(answers)].map(|number| number.to_ne_bytes());
+        let tags = if vlan.is_some() { TAG as u32 } else { 0 };
+        let [count, version, answers, tags] =
+            [count as u32, version, u32::from(answers), tags].map(|number| number.to_ne_bytes());
         let constants = HashMap::from([
             ("DESTINATIONS", (&count[..], true)),
             ("VERSION", (&version[..], true)),
             ("ANSWERS", (&answers[..], true)),
+            ("TAGS_LENGTH", (&tags[..], true)),
         ]);
         let object = object::traffic()?;
         let maps = maps(&object, (words.len() / BLOCK) as u32)?;
@@ -145,16 +161,17 @@ fn maps(object: &Object, blocks: u32) -> Result<HashMap<String, OwnedFd>, Driver
 
 /// The packet without the address that differs (its source, of answers); in IPv4's checksum field
 /// stands the sum so far, not complemented.
-fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool) -> [u8; FRAME] {
+fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool, vlan: Option<u16>) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
+    let length = if vlan.is_some() { FRAME - TAG } else { FRAME };
     frame[..6].copy_from_slice(&to);
     frame[6..12].copy_from_slice(&from);
     let udp = match fixed {
         IpAddr::V4(address) => {
-            let length = (FRAME - 14) as u16;
+            let total = (length - 14) as u16;
             frame[12..14].copy_from_slice(&[8, 0]);
             frame[14] = 0x45;
-            frame[16..18].copy_from_slice(&length.to_be_bytes());
+            frame[16..18].copy_from_slice(&total.to_be_bytes());
             frame[22] = 64;
             frame[23] = 17;
             frame[if answers { 30..34 } else { 26..30 }].copy_from_slice(&address.octets());
@@ -165,7 +182,7 @@ fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool) -> [u8; FR
         IpAddr::V6(address) => {
             frame[12..14].copy_from_slice(&[0x86, 0xdd]);
             frame[14] = 0x60;
-            frame[18..20].copy_from_slice(&((FRAME - 54) as u16).to_be_bytes());
+            frame[18..20].copy_from_slice(&((length - 54) as u16).to_be_bytes());
             frame[20] = 17;
             frame[21] = 64;
             frame[if answers { 38..54 } else { 22..38 }].copy_from_slice(&address.octets());
@@ -174,6 +191,11 @@ fn template(from: [u8; 6], to: [u8; 6], fixed: IpAddr, answers: bool) -> [u8; FR
     };
     frame[udp..udp + 2].copy_from_slice(&9u16.to_be_bytes());
     frame[udp + 2..udp + 4].copy_from_slice(&9u16.to_be_bytes());
-    frame[udp + 4..udp + 6].copy_from_slice(&((FRAME - udp) as u16).to_be_bytes());
+    frame[udp + 4..udp + 6].copy_from_slice(&((length - udp) as u16).to_be_bytes());
+    if let Some(vlan) = vlan {
+        frame.copy_within(12..length, 12 + TAG);
+        frame[12..14].copy_from_slice(&wire::ethernet::VLAN.to_be_bytes());
+        frame[14..16].copy_from_slice(&vlan.to_be_bytes());
+    }
     frame
 }

@@ -8,6 +8,8 @@
 //!
 //! - `full-cold`: the frames lie in 65,536 buffers of their own, and in no cache: they were put out
 //!   of all of them after they had been written. So a NIC leaves them that writes to memory only.
+//! - `vlan`, `qinq`: frames come and leave with one tag and with two; `vrf-N`: by so many VLANs, each
+//!   in a VRF of its own.
 //! - `own-N`: the router has so many addresses of its own, and each frame has a sender of its own.
 //! - `urpf`: sources are asked for strictly; `hook`: a counter stands at a hook; `sflow`: one packet
 //!   in 1,000 is kept; `flows`: all flows are known, for the flow log.
@@ -36,7 +38,7 @@ use port::{Driver, Packet, Pool, Queue};
 use crate::ruler::{Ruler, TICK, evict, ticks, ticks_per_second};
 use case::{Besides, CASES, Case, FULL, Rules, Way};
 pub use frame::{Frame, right};
-use frame::{ROUTER, right_in_tunnel};
+use frame::{ROUTER, right_in_tunnel, right_with_tags};
 use tables::{DESTINATIONS, Frames, routing_rules, tables};
 
 /// Buffers of the generator's ring.
@@ -253,11 +255,13 @@ fn lines(case: &Case, frames: &Frames) -> Vec<Line<impl FnMut(u64, &mut Packet) 
 fn rehearse(rig: &mut Rig, case: &Case, frames: &Frames) {
     let check = |left: &[(PortId, Vec<u8>)], frames: &[Frame], to: PortId| {
         assert_eq!(left.len(), frames.len(), "{}: frames are missing", case.name);
-        let is_right = |way: PortId, frame: &[u8]| match case.tunnel {
+        let tags = case.trunk.tags().first().map_or(0, |tags| tags.bytes().len());
+        let is_right = |way: PortId, frame: &[u8], sent: &Frame| match case.tunnel {
             Way::Out => right_in_tunnel(frame, way),
-            _ => right(frame, way),
+            _ => right_with_tags(frame, sent, tags, way),
         };
-        let all = left.iter().all(|(way, frame)| *way == to && is_right(*way, frame));
+        let mut pairs = left.iter().zip(frames);
+        let all = pairs.all(|((way, frame), sent)| *way == to && is_right(*way, frame, sent));
         assert!(all, "{}: a frame is wrong", case.name);
     };
     for (frames, [from, to]) in frames.iter().zip([[IN, OUT], [OUT, IN]]) {

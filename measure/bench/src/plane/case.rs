@@ -1,5 +1,7 @@
 //! The routers that are measured, and what each forwards.
 
+use fib::{Tag, Tags};
+
 /// One bench.
 #[derive(Clone, Copy)]
 pub struct Case {
@@ -12,6 +14,7 @@ pub struct Case {
     /// So many routing rules, of which the last matches.
     pub steered: usize,
     pub tunnel: Way,
+    pub trunk: Trunk,
     /// So many addresses of the router's own.
     pub own: u32,
     /// What the router does besides.
@@ -35,6 +38,31 @@ pub enum Way {
     Out,
     /// When they come in.
     In,
+}
+
+/// What VLANs there are on both ports, by which packets come and leave.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Trunk {
+    /// None: frames have no tags.
+    None,
+    /// One of 802.1Q's.
+    Vlan,
+    /// One of 802.1Q's in one of 802.1ad's.
+    QinQ,
+    /// So many of 802.1Q's, each in a VRF of its own, among which the routes are shared out.
+    Vrfs(u16),
+}
+
+impl Trunk {
+    /// The tags of each VLAN.
+    pub fn tags(self) -> Vec<Tags> {
+        match self {
+            Trunk::None => Vec::new(),
+            Trunk::Vlan => vec![Tags::One(Tag { service: false, id: 100 })],
+            Trunk::QinQ => vec![Tags::Two(Tag { service: true, id: 100 }, 200)],
+            Trunk::Vrfs(count) => (1..=count).map(|id| Tags::One(Tag { service: false, id })).collect(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -89,6 +117,7 @@ const SMALL: Case = Case {
     nat: false,
     steered: 0,
     tunnel: Way::Plain,
+    trunk: Trunk::None,
     own: 0,
     besides: Besides::Nothing,
     load: Load::Uniform,
@@ -102,10 +131,13 @@ const SENDERS: Case = Case { load: Load::Senders, ..FULL };
 const STATEFUL: Case = Case { name: "plane/v4/stateful", rules: Rules::Stateful, ..FULL };
 const SIX: Case = Case { name: "plane/v6/full", version: 6, routes: 240_000, ..SMALL };
 
-pub const CASES: [Case; 32] = [
+pub const CASES: [Case; 35] = [
     SMALL,
     Case { name: "plane/v4/gre-out", tunnel: Way::Out, ..SMALL },
     Case { name: "plane/v4/gre-in", tunnel: Way::In, ..SMALL },
+    Case { name: "plane/v4/vlan", trunk: Trunk::Vlan, ..SMALL },
+    Case { name: "plane/v4/qinq", trunk: Trunk::QinQ, ..SMALL },
+    Case { name: "plane/v4/vrf-1000", trunk: Trunk::Vrfs(1000), ..FULL },
     Case { name: "plane/v4/policy-64", steered: 64, ..SMALL },
     FULL,
     Case { name: "plane/v4/full/own-0", ..SENDERS },

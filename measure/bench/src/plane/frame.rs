@@ -1,6 +1,6 @@
 //! Frames that are forwarded, and whether those that leave are right.
 
-use fib::PortId;
+use fib::{PortId, Tags};
 use port::Packet;
 use wire::{Mac, checksum, protocol};
 
@@ -9,9 +9,11 @@ use super::tables::{ENDS, GATEWAYS, gateway};
 use super::{IN, OUT};
 use crate::frames::udp4;
 
-/// Most bytes of a frame that are written: of IPv4 and UDP in GRE, without check sequence. What is
-/// behind them is what was there before.
-const WRITTEN: usize = 66;
+/// Most bytes of a frame that are written: with two tags, without check sequence. What is behind
+/// them is what was there before.
+const WRITTEN: usize = 68;
+/// Bytes of the two addresses of a frame, behind which tags stand.
+const ADDRESSES: usize = 12;
 /// The lengths of IMIX, without check sequence, seven to four to one.
 const SIZES: [usize; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
 /// Bytes of a GRE header and the IPv4 header in front of it.
@@ -100,6 +102,12 @@ impl Frame {
         Frame::of(&[&frame[..14], &outer.header(4 + 28), &gre, &inner.header(8), &udp].concat())
     }
 
+    /// The frame with tags.
+    pub fn tagged(&self, tags: Tags) -> Frame {
+        let (addresses, rest) = self.bytes[..self.length].split_at(ADDRESSES);
+        Frame::of(&[addresses, &tags.bytes(), rest].concat())
+    }
+
     /// Bits that it takes on the wire: with preamble, check sequence and gap.
     pub fn bits(&self) -> usize {
         (self.length + 24) * 8
@@ -158,6 +166,13 @@ pub fn right(frame: &[u8], way: PortId) -> bool {
     let header = headers.version == 6 || checksum::verify(&frame[14..34]);
     let data = no_checksum || pseudo.with(upper).fold() == 0xffff;
     (outward || inward) && headers.ttl == 63 && header && data
+}
+
+/// Whether one is right that has left with the tags that it had when it came in as `sent`.
+pub fn right_with_tags(frame: &[u8], sent: &Frame, length: usize, way: PortId) -> bool {
+    let behind = ADDRESSES + length;
+    frame[ADDRESSES..behind] == sent.bytes[ADDRESSES..behind]
+        && right(&[&frame[..ADDRESSES], &frame[behind..]].concat(), way)
 }
 
 /// Whether one is right that has left through the tunnel.

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
 use wire::{Mac, protocol};
 
-use super::case::{Besides, Case, Load, Way};
+use super::case::{Besides, Case, Load, Trunk, Way};
 use super::frame::{Frame, HOST, ROUTER};
 use super::{IN, OUT};
 
@@ -20,6 +20,11 @@ pub const DESTINATIONS: usize = 65_536;
 pub const GATEWAYS: usize = 16;
 /// The table that routing rules lead to.
 const STEERED: TableId = TableId(1);
+/// The table of VRF number `n`.
+fn vrf(n: usize) -> TableId {
+    TableId(1 + n as u16)
+}
+
 /// The ends of the tunnel.
 pub const ENDS: [[u8; 4]; 2] = [[10, 99, 1, 1], [192, 0, 2, 77]];
 const TUNNEL: InterfaceId = InterfaceId::FIRST_LOGICAL;
@@ -45,6 +50,11 @@ fn tunnel() -> InterfaceEntry {
     InterfaceEntry { ifindex, mtu: 1476, mac: [0; 6], flags, port, tags, table }
 }
 
+/// VLAN number `n` on the first port (side 0) or the second (side 1).
+fn vlan(n: usize, side: usize) -> InterfaceId {
+    InterfaceId(InterfaceId::FIRST_LOGICAL.0 + (2 * n + side) as u16)
+}
+
 /// The frames that come in by the first port, and by the second.
 pub type Frames = [Vec<Frame>; 2];
 
@@ -64,6 +74,19 @@ pub fn tables(case: &Case, random: &mut Random) -> (Tables, Frames) {
         }
         tables.set_interface(port.interface(), Some(entry)).expect("a port");
     }
+    let trunk = case.trunk.tags();
+    for (n, tags) in trunk.iter().enumerate() {
+        let table = match case.trunk {
+            Trunk::Vrfs(_) => vrf(n),
+            _ => TableId::MAIN,
+        };
+        for (side, port) in [IN, OUT].into_iter().enumerate() {
+            let id = vlan(n, side);
+            let entry = InterfaceEntry::of_port(port, u32::from(id.0), 1500, ROUTER[side].0, flags);
+            let entry = InterfaceEntry { tags: *tags, table, ..entry };
+            tables.set_interface(id, Some(entry)).expect("a VLAN");
+        }
+    }
     if case.tunnel != Way::Plain {
         tables.set_interface(TUNNEL, Some(tunnel())).expect("a tunnel");
     }
@@ -74,10 +97,14 @@ pub fn tables(case: &Case, random: &mut Random) -> (Tables, Frames) {
     };
     let back = hop(IN.interface(), HOST);
     let far = hop(OUT.interface(), gateway(0));
-    let hops: Vec<NextHopId> = match case.tunnel {
-        Way::Out => (0..GATEWAYS).map(|_| hop(TUNNEL, Mac([0; 6]))).collect(),
-        _ => (0..GATEWAYS).map(|index| hop(OUT.interface(), gateway(index))).collect(),
+    let by = |index: usize| match case.trunk {
+        _ if case.tunnel == Way::Out => (TUNNEL, Mac([0; 6])),
+        Trunk::None => (OUT.interface(), gateway(index)),
+        Trunk::Vlan | Trunk::QinQ => (vlan(0, 1), gateway(index)),
+        Trunk::Vrfs(_) => (vlan(index, 1), gateway(index % GATEWAYS)),
     };
+    let count = GATEWAYS.max(trunk.len());
+    let hops: Vec<NextHopId> = (0..count).map(by).map(|(interface, mac)| hop(interface, mac)).collect();
     if case.tunnel != Way::Plain {
         let [local, remote] = ENDS.map(|end| IpNet::from(IpAddr::from(end)));
         let own = tables.add_next_hop(&NextHop::Local).expect("a next hop");
@@ -92,17 +119,27 @@ pub fn tables(case: &Case, random: &mut Random) -> (Tables, Frames) {
         _ => ipv6(case.routes.max(1000), random).into_iter().map(IpNet::from).collect(),
     };
     routes.truncate(case.routes);
-    let table = if case.steered > 0 { STEERED } else { TableId::MAIN };
     for (index, net) in routes.iter().enumerate() {
-        tables.insert(table, *net, hops[index % GATEWAYS]).expect("room");
+        let table = match case.trunk {
+            Trunk::Vrfs(_) => vrf(index % hops.len()),
+            _ if case.steered > 0 => STEERED,
+            _ => TableId::MAIN,
+        };
+        tables.insert(table, *net, hops[index % hops.len()]).expect("room");
     }
     tables.reclaim();
     let mut frames = Frames::default();
     for n in 0..DESTINATIONS as u32 {
-        let frame = match routes[random.below(routes.len())] {
+        let route = random.below(routes.len());
+        let frame = match routes[route] {
             IpNet::V4(net) if case.tunnel == Way::In => Frame::enclosed(inside4(net, random)),
             IpNet::V4(net) => Frame::ipv4(case.load, n, inside4(net, random)),
             IpNet::V6(net) => Frame::ipv6(inside6(net, random)),
+        };
+        // A route of VRF n is reached by VLAN n.
+        let frame = match trunk.len() {
+            0 => frame,
+            vlans => frame.tagged(trunk[route % vlans]),
         };
         match case.load {
             Load::Mixed if n % 2 == 1 => frames[1].push(frame.answered(ROUTER[1])),

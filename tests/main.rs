@@ -73,6 +73,7 @@ mod ports_in_shared_memory_come_and_go;
 mod ports_of_a_pattern_go_with_their_interface;
 mod prefixes_are_translated_into_prefixes;
 mod routers_are_joined_by_shared_memory;
+mod routes_by_a_lost_gateway_are_repaired_at_once;
 mod routes_flap_under_traffic_without_loss;
 mod routes_follow_links_that_flap;
 mod routes_of_every_kind_forward;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
-//! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `route`,
-//! `virtual_router`), one for reading keys
+//! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
+//! `route`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`).
 
@@ -26,6 +26,7 @@ mod memif;
 mod mirror_port;
 mod mistake;
 mod pattern;
+mod repair;
 mod route;
 mod router;
 pub mod secrets;
@@ -45,6 +46,7 @@ pub use memif::Memif;
 pub use mirror_port::MirrorPort;
 pub use mistake::{Mistake, Mistakes};
 pub use pattern::{Pattern, PatternError};
+pub use repair::{Gateway, Repair};
 pub use route::{Route, RouteTable, Way};
 pub use router::*;
 pub use sections::OpenError;

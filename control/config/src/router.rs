@@ -12,6 +12,7 @@ use crate::interface::Interface;
 use crate::memif::Memif;
 use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
+use crate::repair::Repair;
 use crate::route::Route;
 use crate::virtual_router::VirtualRouter;
 
@@ -61,6 +62,8 @@ pub struct Router {
     pub discovery: Vec<Discovery>,
     /// BFD sessions of FRR's are run here; absent: none.
     pub bfd: Option<Bfd>,
+    /// By whom packets go while a gateway is lost, in the order of the file.
+    pub repairs: Vec<Repair>,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -23,6 +23,7 @@ use crate::discovery::discoveries;
 use crate::interface::interfaces;
 use crate::mistake::{Hint, Mistakes, Page};
 use crate::pattern::Pattern;
+use crate::repair::repairs;
 use crate::route::routes;
 use crate::router::*;
 use crate::secrets;
@@ -161,6 +162,7 @@ fn root_of(
             .map(|value| discoveries(page, value, &virtual_ones))
             .unwrap_or_default(),
         bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
+        repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

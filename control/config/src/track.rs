@@ -1,6 +1,7 @@
 //! What can be tracked: a condition that a router's part depends on.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -10,6 +11,8 @@ use serde::Deserialize;
 pub enum Tracked {
     /// An interface that is up.
     Interface(String),
+    /// A BFD session to this address that is up.
+    Bfd(IpAddr),
     /// A route to exactly this prefix, which does not reject.
     Route {
         /// The prefix.
@@ -24,6 +27,7 @@ impl fmt::Display for Tracked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Tracked::Interface(name) => write!(f, "interface {name}"),
+            Tracked::Bfd(peer) => write!(f, "bfd {peer}"),
             Tracked::Route { prefix, from: None } => write!(f, "route {prefix}"),
             Tracked::Route { prefix, from: Some(from) } => write!(f, "route {prefix} from {from}"),
         }
@@ -36,20 +40,23 @@ impl fmt::Display for Tracked {
 pub(crate) struct Written<Lower> {
     interface: Option<String>,
     route: Option<IpNet>,
+    bfd: Option<IpAddr>,
     from: Option<String>,
     pub(crate) lower: Option<Lower>,
 }
 
 /// What an entry should be.
-pub(crate) const EXPECTED: &str =
-    "{ interface = \"wan0\" }, or { route = \"0.0.0.0/0\" }, also with from = \"bgp\"";
+pub(crate) const EXPECTED: &str = "{ interface = \"wan0\" }, { bfd = \"192.0.2.1\" }, or { route = \"0.0.0.0/0\" }, also with from = \"bgp\"";
 
 impl<Lower> Written<Lower> {
     /// `None`: it is not one thing.
     pub(crate) fn what(&self) -> Option<Tracked> {
-        match (&self.interface, self.route, &self.from) {
-            (Some(name), None, None) => Some(Tracked::Interface(name.clone())),
-            (None, Some(prefix), from) => Some(Tracked::Route { prefix: prefix.trunc(), from: from.clone() }),
+        match (&self.interface, self.bfd, self.route, &self.from) {
+            (Some(name), None, None, None) => Some(Tracked::Interface(name.clone())),
+            (None, Some(peer), None, None) => Some(Tracked::Bfd(peer)),
+            (None, None, Some(prefix), from) => {
+                Some(Tracked::Route { prefix: prefix.trunc(), from: from.clone() })
+            }
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 19] = [
+const SUBJECTS: [&str; 20] = [
     "ports",
     "interfaces",
     "neighbours",
@@ -44,6 +44,7 @@ const SUBJECTS: [&str; 19] = [
     "redundancy",
     "discovery",
     "bfd",
+    "repairs",
     "flowlog",
     "version",
     "routes",

@@ -9,7 +9,7 @@ mod load;
 use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
 use crate::linux::Linux;
-use crate::model::{Changes, Link, Model, SourceId, Table};
+use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Requests;
 use crate::origin::Origins;
@@ -276,6 +276,22 @@ impl Mirror {
     /// Gives an interface back: Linux forwards what leaves by it.
     pub fn unbind(&mut self, ifindex: u32, tables: &mut Tables) {
         self.programmer.bind(ifindex, None, &self.model, tables);
+    }
+
+    /// Gateways are lost, or not any more, or have other backups. Next hops by them are written at
+    /// once; how many there are.
+    pub fn follow_gateways(&mut self, gateways: Gateways, tables: &mut Tables) -> usize {
+        if self.model.gateways == gateways {
+            return 0;
+        }
+        let before = std::mem::replace(&mut self.model.gateways, gateways);
+        self.programmer.gateways_changed(&before, &self.model, tables)
+    }
+
+    /// How many next hops lead by a gateway while it is there, and how many of these do without it
+    /// now.
+    pub fn next_hops_by(&self, gateway: Gateway) -> (usize, usize) {
+        self.programmer.hops.by_gateway(&self.model, gateway)
     }
 
     /// Takes in what has arrived and brings the tables up to date, for at most a slice. Returns

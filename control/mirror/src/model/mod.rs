@@ -4,6 +4,7 @@
 //! The model knows nothing of the plane's tables. It takes in messages, and notes in [`Changes`]
 //! what they changed; the programmer turns that into tables.
 
+mod gateways;
 mod link;
 mod neighbour;
 mod route;
@@ -11,6 +12,7 @@ mod routes;
 mod stations;
 mod target;
 
+pub use gateways::{Gateway, Gateways};
 pub use link::{Link, Links};
 pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
@@ -45,6 +47,8 @@ pub struct Model {
     pub objects: Objects,
     /// Routes.
     pub routes: Routes,
+    /// Gateways that are lost, and their backups.
+    pub gateways: Gateways,
     addresses: BTreeMap<(u32, IpNet), Address>,
     /// Tables that routing rules look into.
     ruled: BTreeSet<u32>,
@@ -134,6 +138,31 @@ impl Model {
             return Ways::Paths(Default::default());
         }
         self.objects.ways(self.routes.targets.at(target))
+    }
+
+    /// Whether packets that go this way are lost, though Linux may not know it.
+    pub(crate) fn is_lost(&self, path: &Path) -> bool {
+        let vrf = || self.vrf_device(path.ifindex);
+        path.gateway.is_some_and(|gateway| self.gateways.is_lost(gateway, path.ifindex, vrf()))
+    }
+
+    /// The way that takes the place of this one while it is lost, if there is one.
+    pub(crate) fn backup_of(&self, path: &Path) -> Option<Path> {
+        let vrf = self.vrf_device(path.ifindex);
+        let (ifindex, address) = self.gateways.backup(path.gateway?, path.ifindex, vrf)?;
+        Some(Path { ifindex, gateway: Some(address), encap: false, ..*path })
+    }
+
+    /// The interface, of this VRF or of none, on whose link an address is.
+    pub fn link_towards(&self, address: IpAddr, vrf: Option<u32>) -> Option<u32> {
+        let near = |own: &&Address| own.net.contains(&address) && self.vrf_device(own.ifindex) == vrf;
+        let nearest = self.addresses.values().filter(near).max_by_key(|own| own.net.prefix_len());
+        nearest.map(|own| own.ifindex)
+    }
+
+    /// The VRF that an interface belongs to.
+    pub fn vrf_device(&self, ifindex: u32) -> Option<u32> {
+        self.links.vrf_of(self.links.by_index(ifindex)?).map(|vrf| vrf.ifindex)
     }
 
     /// Routes of a prefix, in the words of `ip route`; `no route` when there are none.

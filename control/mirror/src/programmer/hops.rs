@@ -2,10 +2,11 @@
 
 use super::adjacency::{Adjacencies, Key};
 use super::next_hop_key::{self, NextHopKey, Outcome, Ports};
-use crate::model::{Model, TargetId};
+use crate::model::{Gateway, Gateways, Model, TargetId};
 use fib::{FibError, NextHop, NextHopId, Path, Tables};
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 struct Hop {
     next_hop_key: NextHopKey,
@@ -118,6 +119,30 @@ impl Hops {
     pub fn using_link(&self, model: &Model, ifindex: u32) -> Vec<NextHopId> {
         let using = self.hops.iter().filter(|(_, hop)| next_hop_key::uses(&hop.next_hop_key, model, ifindex));
         using.map(|(id, _)| *id).collect()
+    }
+
+    /// The next hops that are others by other gateways.
+    pub fn differing_by(&self, model: &Model, other: &Gateways) -> Vec<NextHopId> {
+        let differs = |hop: &Hop| next_hop_key::differs_by(&hop.next_hop_key, model, other);
+        self.hops.iter().filter(|(_, hop)| differs(hop)).map(|(id, _)| *id).collect()
+    }
+
+    /// How many lead by a gateway while it is there, and how many of these do without it now.
+    pub fn by_gateway(&self, model: &Model, gateway: Gateway) -> (usize, usize) {
+        let leads = |hop: &&Hop| next_hop_key::leads_by(&hop.next_hop_key, model, gateway);
+        let is = |neighbour: Option<(u32, IpAddr)>| {
+            neighbour.is_some_and(|(ifindex, address)| {
+                address == gateway.address && gateway.ifindex.is_none_or(|own| own == ifindex)
+            })
+        };
+        let does_without = |hop: &&Hop| match &hop.content {
+            NextHop::Forward(paths) | NextHop::Sourced(paths) => {
+                !paths.iter().any(|path| is(self.adjacencies.neighbour(path.adjacency)))
+            }
+            _ => false,
+        };
+        let all: Vec<&Hop> = self.hops.values().filter(leads).collect();
+        (all.len(), all.into_iter().filter(does_without).count())
     }
 
     /// The next hops made from a target.

@@ -28,7 +28,7 @@ pub use next_hop_key::NextHopKey;
 pub(crate) use place::Place;
 
 use crate::kind::Bond;
-use crate::model::{Changes, Model, SourceId, Table, Target, TargetId, host};
+use crate::model::{Changes, Gateways, Model, SourceId, Table, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
 use ipnet::IpNet;
@@ -189,6 +189,14 @@ impl Programmer {
     /// Starts (again) the walk over all prefixes.
     pub fn rescan_all(&mut self) {
         self.rescan = Rescan::After(None);
+    }
+
+    /// Gateways are lost or not, which was `before`: what leads by them is written at once. How many
+    /// next hops these are.
+    pub fn gateways_changed(&mut self, before: &Gateways, model: &Model, tables: &mut Tables) -> usize {
+        let concerned = self.hops.differing_by(model, before);
+        concerned.iter().for_each(|id| self.refresh(*id, model, tables));
+        concerned.len()
     }
 
     /// Takes over what changed. Next hops and adjacencies are written at once, prefixes when

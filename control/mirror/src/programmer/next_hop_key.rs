@@ -7,7 +7,7 @@
 
 use super::adjacency::{Behind, Key};
 use super::legs::Legs;
-use crate::model::{Kind, Model, Path, Route, TargetId, Ways};
+use crate::model::{Gateway, Gateways, Kind, Model, Path, Route, TargetId, Ways};
 use fib::NextHop;
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -180,7 +180,29 @@ pub(crate) fn uses(next_hop_key: &NextHopKey, model: &Model, ifindex: u32) -> bo
     match next_hop_key {
         NextHopKey::Host { ifindex: own, .. } => *own == ifindex,
         NextHopKey::Target { target, .. } => match model.ways(*target) {
-            Ways::Paths(paths) => paths.iter().any(|path| path.ifindex == ifindex),
+            Ways::Paths(paths) => paths.iter().any(|path| {
+                let backup = || model.backup_of(path);
+                path.ifindex == ifindex || backup().is_some_and(|path| path.ifindex == ifindex)
+            }),
+            Ways::Blackhole => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a way of the key's is by this gateway.
+pub(crate) fn leads_by(next_hop_key: &NextHopKey, model: &Model, gateway: Gateway) -> bool {
+    let NextHopKey::Target { target, .. } = next_hop_key else { return false };
+    let Ways::Paths(paths) = model.ways(*target) else { return false };
+    let by = |ifindex: u32| Some(ifindex) == gateway.ifindex || gateway.ifindex.is_none();
+    paths.iter().any(|path| path.gateway == Some(gateway.address) && by(path.ifindex))
+}
+
+/// Whether what the key comes to is another by other gateways.
+pub(crate) fn differs_by(next_hop_key: &NextHopKey, model: &Model, other: &Gateways) -> bool {
+    match next_hop_key {
+        NextHopKey::Target { target, .. } => match model.ways(*target) {
+            Ways::Paths(paths) => paths.iter().any(|path| model.gateways.differ(other, path)),
             Ways::Blackhole => false,
         },
         _ => false,
@@ -242,9 +264,16 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         let keys = ways.into_iter().flat_map(|way| way.keys).collect();
         return Outcome::Foreign(foreign(&alive, mtu, model), keys);
     }
+    // Who takes the place of those that are lost, if all are. Until then no packet goes there, but
+    // who it is must be known by then.
+    let backups = alive.iter().filter_map(|path| model.backup_of(path));
+    let backups = backups.filter(|path| path_alive(model, path, ipv6));
+    let backups = backups.map(|path| Way::of(&path, mtu, model, ports)).filter(Way::is_open);
+    let (own, ways) = (ways.len(), ways.into_iter().chain(backups).collect::<Vec<Way>>());
+    let lost = ways[..own].iter().all(|way| way.failed);
     // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the
     // senders.
-    let all = ways.iter().all(|way| way.failed);
+    let all = lost && ways.len() == own;
     // Each way keeps its share, however many members it is spread over.
     let fold = ways.iter().map(|way| way.spread()).fold(1, lcm);
     let weights = ways.iter().map(|way| way.weight * fold / way.spread());
@@ -253,9 +282,10 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         true => (weight * u128::from(u16::MAX) / most).max(1) as u16,
         false => weight as u16,
     });
-    let spread = ways.iter().zip(scaled).flat_map(|(way, weight)| {
+    let spread = ways.iter().zip(scaled).enumerate().flat_map(|(at, (way, weight))| {
         let keys = if way.keys.is_empty() { &[Key::FOREIGN][..] } else { &way.keys };
-        keys.iter().map(move |key| (*key, weight, all || !way.failed))
+        let takes_part = all || if at < own { !way.failed } else { lost };
+        keys.iter().map(move |key| (*key, weight, takes_part))
     });
     Outcome::Ways(spread.collect())
 }
@@ -265,7 +295,7 @@ struct Way {
     /// The adjacencies that it is spread over; none where it is Linux's.
     keys: Vec<Key>,
     weight: u128,
-    /// The neighbour does not answer.
+    /// The neighbour does not answer, or is lost.
     failed: bool,
 }
 
@@ -283,8 +313,14 @@ impl Way {
         let Some(gateway) = path.gateway else { return none };
         let keys = keys(legs, path.ifindex, gateway, mtu, model);
         let known = model.neighbours.find(path.ifindex, gateway);
-        let failed = !keys.is_empty() && known.is_some_and(|neighbour| neighbour.failed());
+        let unanswered = known.is_some_and(|neighbour| neighbour.failed()) || model.is_lost(path);
+        let failed = !keys.is_empty() && unanswered;
         Way { keys, weight, failed }
+    }
+
+    /// Whether packets may go there, to a neighbour and not to Linux.
+    fn is_open(&self) -> bool {
+        !self.failed && !self.keys.is_empty() && !self.keys.iter().any(Key::is_foreign)
     }
 
     /// Over how many adjacencies it is spread.

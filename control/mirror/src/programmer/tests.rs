@@ -1,6 +1,7 @@
 //! The programmer against a model of one page: lists that are searched from end to end.
 
 use super::*;
+use crate::model::Gateway;
 use crate::netlink::link::LinkMessage;
 use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::route::RouteMessage;
@@ -23,6 +24,7 @@ enum Operation {
     Neighbour { ifindex: u32, address: IpAddr, state: Option<u16> },
     Bind { ifindex: u32, bound: bool },
     Enslave { ifindex: u32, in_vrf: bool },
+    Gateways { lost: Vec<(Option<u32>, IpAddr)>, backups: Vec<(IpAddr, (u32, IpAddr))> },
 }
 
 /// The interface that is a VRF, and its table.
@@ -74,6 +76,12 @@ impl Operation {
             Operation::Neighbour { ifindex, address, state } => {
                 Operation::Neighbour { ifindex, address: six(address), state }
             }
+            Operation::Gateways { lost, backups } => Operation::Gateways {
+                lost: lost.into_iter().map(|(ifindex, gateway)| (ifindex, six(gateway))).collect(),
+                backups: (backups.into_iter())
+                    .map(|(gateway, (ifindex, by))| (six(gateway), (ifindex, six(by))))
+                    .collect(),
+            },
             other => other,
         }
     }
@@ -90,7 +98,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     let table = prop_oneof![1 => Just(255u32), 3 => Just(254), 3 => Just(RED)];
     let key = (table, prefix(), 0u32..3).boxed();
     let state = prop_oneof![Just(None), Just(Some(STALE)), Just(Some(STALE)), Just(Some(FAILED))];
+    let lost = prop::collection::vec((prop::option::of(1u32..4), address()), 0..20);
+    let backups = prop::collection::vec((address(), (1u32..4, address())), 0..40);
     prop_oneof![
+        2 => (lost, backups).prop_map(|(lost, backups)| Operation::Gateways { lost, backups }),
         4 => (key.clone(), way).prop_map(|(key, way)| Operation::Announce { key, way }),
         2 => key.prop_map(|key| Operation::Withdraw { key }),
         1 => (1u32..4, any::<bool>()).prop_map(|(ifindex, up)| Operation::Link { ifindex, up }),
@@ -111,6 +122,8 @@ struct Lists {
     in_vrf: [bool; 4],
     local_first: bool,
     neighbours: Vec<(u32, IpAddr, u16)>,
+    lost: Vec<(Option<u32>, IpAddr)>,
+    backups: Vec<(IpAddr, (u32, IpAddr))>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -185,7 +198,18 @@ impl Lists {
             Naive::Gateway(ifindex, _) | Naive::Link(ifindex) if !self.bound[*ifindex as usize] => {
                 Decision::Linux
             }
-            Naive::Gateway(ifindex, gateway) => Decision::Send(*ifindex as u16, self.mac(*ifindex, *gateway)),
+            Naive::Gateway(ifindex, gateway) => {
+                // Of two backups of one gateway the later counts.
+                let backup = self.backups.iter().rev().find(|(of, _)| of == gateway).map(|(_, by)| *by);
+                let open = |(by, address): &(u32, IpAddr)| {
+                    self.bound[*by as usize] && self.up[*by as usize] && !self.fails(*by, *address)
+                };
+                let by = match backup.filter(open) {
+                    Some(backup) if self.fails(*ifindex, *gateway) => backup,
+                    _ => (*ifindex, *gateway),
+                };
+                Decision::Send(by.0 as u16, self.mac(by.0, by.1))
+            }
             Naive::Link(ifindex) => match self.mac(*ifindex, to) {
                 mac if self.has_host_route(to, tables) => Decision::Send(*ifindex as u16, mac),
                 // The hosts of another table's interface are Linux's to know.
@@ -220,6 +244,12 @@ impl Lists {
         let usable = self.routes.iter().filter(fits);
         let best = usable.max_by_key(|((_, prefix, metric), _)| (prefix.prefix_len(), u32::MAX - metric))?;
         Some((best.0.1, &best.1))
+    }
+
+    /// Whether a gateway is lost, or Linux knows that it does not answer.
+    fn fails(&self, ifindex: u32, address: IpAddr) -> bool {
+        let lost = |(by, of): &(Option<u32>, IpAddr)| *of == address && by.is_none_or(|by| by == ifindex);
+        self.lost.iter().any(lost) || self.neighbours.contains(&(ifindex, address, FAILED))
     }
 
     fn mac(&self, ifindex: u32, address: IpAddr) -> Option<[u8; 6]> {
@@ -329,7 +359,7 @@ fn apply(operation: Operation, lists: &mut Lists, model: &mut Model, changes: &m
                 None => model.remove_neighbour(ifindex, address, changes),
             }
         }
-        Operation::Bind { .. } => {}
+        Operation::Bind { .. } | Operation::Gateways { .. } => {}
         Operation::Enslave { ifindex, in_vrf } => {
             lists.in_vrf[ifindex as usize] = in_vrf;
             model.set_link(&lists.link(ifindex), changes);
@@ -353,7 +383,7 @@ fn decision(tables: &Tables, table: TableId, to: IpAddr) -> Decision {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn every_address_is_decided_as_the_lists_say(operations in prop::collection::vec(operation(), 1..80), ipv6: bool, local_first: bool) {
@@ -374,6 +404,14 @@ proptest! {
                 lists.bound[ifindex as usize] = bound;
                 let port = bound.then(|| InterfaceId(ifindex as u16).into());
                 programmer.bind(ifindex, port, &model, &mut tables);
+            }
+            if let Operation::Gateways { lost, backups } = &operation {
+                (lists.lost, lists.backups) = (lost.clone(), backups.clone());
+                let named = |(ifindex, address): &(_, _)| Gateway { address: *address, ifindex: *ifindex };
+                let backups = backups.iter().map(|(of, by)| (named(&(None, *of)), *by)).collect();
+                let gateways = Gateways { lost: lost.iter().map(named).collect(), backups };
+                let before = std::mem::replace(&mut model.gateways, gateways);
+                programmer.gateways_changed(&before, &model, &mut tables);
             }
             apply(operation, &mut lists, &mut model, &mut changes);
             programmer.take(&mut changes, &model, &mut tables);

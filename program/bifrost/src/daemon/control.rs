@@ -255,7 +255,7 @@ impl Control {
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
-            self.parts.bfd.follow(&self.forwarding);
+            self.parts.bfd.follow(&mut self.forwarding, &self.door);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
                     self.forwarding.plane.takes_long();

@@ -11,6 +11,7 @@ use plane::{Plane, Request};
 use tracing::warn;
 use wire::Class;
 
+use super::bfd::Reaches;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 use crate::service::Stop;
@@ -23,6 +24,8 @@ pub(crate) struct Forwarding {
     pub(crate) mirror: Mirror,
     pub(crate) tables: Tables,
     pub(crate) watches: Watches,
+    /// Whom BFD sessions reach.
+    pub(crate) reaches: Reaches,
     /// Until when the graph's elements are timed.
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
@@ -51,6 +54,7 @@ impl Forwarding {
             mirror,
             tables,
             watches: Watches::default(),
+            reaches: Reaches::default(),
             measured_until: None,
             copy_is_due: false,
             sources_are_due: false,

@@ -25,6 +25,7 @@ mod nat;
 mod neighbours;
 mod ports;
 mod redundancy;
+mod repairs;
 mod sflow;
 mod version;
 mod words;
@@ -46,6 +47,7 @@ pub use nat::*;
 pub use neighbours::*;
 pub use ports::*;
 pub use redundancy::*;
+pub use repairs::*;
 pub use sflow::*;
 pub use version::*;
 pub use words::*;
@@ -61,7 +63,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 19] = [
+pub const ALL: [Entry; 20] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -77,6 +79,7 @@ pub const ALL: [Entry; 19] = [
     Entry::of::<Vec<VirtualRouterStatus>>(),
     Entry::of::<Vec<DiscoveryStatus>>(),
     Entry::of::<Option<BfdStatus>>(),
+    Entry::of::<Vec<RepairStatus>>(),
     Entry::of::<Option<FlowLogStatus>>(),
     Entry::of::<Option<SflowStatus>>(),
     Entry::of::<Option<MirrorPortStatus>>(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bifrost::control::status::*;
 use bifrost::control::*;
 use bifrost::subject::{
-    Answered, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter, RedundancyState,
+    Answered, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter, RedundancyState, RepairStatus,
     VirtualRouterStatus,
 };
 use flowlog::Record;
@@ -392,6 +392,22 @@ impl Fake {
     }
 }
 
+fn repairs() -> Vec<RepairStatus> {
+    let one = |gateway: &str, backup: &str, by: Option<&str>, lost, repaired| RepairStatus {
+        gateway: gateway.to_owned(),
+        backup: backup.to_owned(),
+        by: by.map(str::to_owned),
+        lost,
+        next_hops: 3,
+        repaired,
+    };
+    vec![
+        one("192.0.2.1", "198.51.100.1", Some("eth1"), true, 3),
+        one("192.0.2.5", "198.51.100.1", Some("eth1"), false, 0),
+        one("fe80::1%eth0", "fe80::1%eth9", None, false, 0),
+    ]
+}
+
 /// One session is up, the other has lost its neighbour.
 fn sessions() -> BfdStatus {
     let up = BfdSession {
@@ -511,6 +527,7 @@ impl Answer for Fake {
             "redundancy" => boxed(Ok(virtual_routers())),
             "discovery" => boxed(Ok(discovery())),
             "bfd" => boxed(Ok(Some(sessions()))),
+            "repairs" => boxed(Ok(repairs())),
             other => Err(format!("no {other} here")),
         }
     }

@@ -10,6 +10,7 @@ use chance::Random;
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 
+use super::reach::{Reach, Reached};
 use super::socket::{Place, Sender, local_towards};
 use crate::subject::BfdSession;
 
@@ -32,6 +33,9 @@ pub(super) struct Live {
     logged: State,
     changes: u64,
     since: Time,
+    reached: Reached,
+    /// Watchers have not been told of it as it is.
+    is_news: bool,
     /// Until then, or until it is up, FRR is not told that it is down.
     spares_until: Option<Time>,
     random: u64,
@@ -59,6 +63,8 @@ impl Live {
             logged: State::Down,
             changes: 0,
             since: now,
+            reached: Reached::Unknown,
+            is_news: false,
             spares_until,
             random,
         }
@@ -199,7 +205,33 @@ impl Live {
         if state == State::Up || self.spares_until.is_some_and(|until| until <= now) {
             self.spares_until = None;
         }
+        self.note_reach();
         tells && self.spares_until.is_none()
+    }
+
+    /// Whether the peer is reached now.
+    fn note_reach(&mut self) {
+        let Way::Runs(session, _) = &self.way else { return };
+        let reached = match (session.state(), session.other().state) {
+            (State::Up, _) => Reached::Up,
+            (State::AdminDown, _) | (_, State::AdminDown) => Reached::Unknown,
+            (_, _) if self.reached == Reached::Unknown => Reached::Unknown,
+            _ => Reached::Lost,
+        };
+        self.is_news |= reached != self.reached;
+        self.reached = reached;
+    }
+
+    /// Whether watchers are to be told, once.
+    pub(super) fn is_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
+    }
+
+    /// Whom it reaches.
+    pub(super) fn reach(&self) -> Reach {
+        let Wanted { peer, multihop, interface, settings, .. } = &self.wanted;
+        let interface = Some(interface.clone()).filter(|name| !name.is_empty());
+        Reach { id: settings.id, peer: *peer, interface, multihop: *multihop, is: self.reached }
     }
 
     pub(super) fn status(&self, now: Time) -> BfdSession {

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `mod.rs` | the daemon's part: it says what is wanted, and starts the process |
+//! | `reach.rs` | whom sessions reach: what the process tells at once, and what follows from it |
 //! | `process.rs` | the process that runs the sessions |
 //! | `thread.rs` | its thread that does |
 //! | `live.rs` | a session as that thread has it |
@@ -18,6 +19,7 @@
 mod connection;
 mod live;
 pub(crate) mod process;
+mod reach;
 mod socket;
 mod thread;
 
@@ -25,15 +27,18 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use config::Bfd as Plan;
+use config::{Bfd as Plan, Repair};
 use tracing::{info, warn};
 
+use super::control::Door;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 use crate::subject::BfdStatus;
 use process::Request;
+pub(crate) use reach::Reaches;
 
 /// How often the process is told what is wanted.
 const EVERY: Duration = Duration::from_secs(1);
@@ -45,11 +50,14 @@ pub(crate) struct Bfd {
     told: Option<(Instant, Option<Plan>)>,
     /// The process, if it was started by this daemon.
     child: Option<Child>,
+    /// Hears whom sessions reach.
+    watch: Option<JoinHandle<()>>,
 }
 
 impl Bfd {
     /// Says what is wanted, when that has changed and from time to time.
-    pub(super) fn follow(&mut self, forwarding: &Forwarding) {
+    pub(super) fn follow(&mut self, forwarding: &mut Forwarding, door: &Door) {
+        follow_gateways(forwarding);
         let plan = &forwarding.router.bfd;
         if self.told.as_ref().is_some_and(|(at, told)| told == plan && at.elapsed() < EVERY) {
             return;
@@ -66,6 +74,9 @@ impl Bfd {
             None => process::tell(&place, &Request::End),
         };
         self.told = Some((Instant::now(), plan.clone()));
+        if told.is_ok() && plan.is_some() && self.watch.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.watch = watch(&place, door);
+        }
         let Err(error) = told else { return };
         match error.kind() {
             // Told again in a second, when it listens.
@@ -104,6 +115,43 @@ impl Bfd {
     }
 }
 
+/// A thread that hears whom sessions reach, until the process ends.
+fn watch(place: &Path, door: &Door) -> Option<JoinHandle<()>> {
+    let (place, door) = (place.to_owned(), door.clone());
+    let run = move || {
+        confine::client();
+        let ended = reach::watch(&place, |reach| {
+            door.hand_in(Box::new(move |control| {
+                control.forwarding.reaches.take(reach);
+                follow_gateways(&mut control.forwarding);
+            }))
+        });
+        if let Err(error) = ended {
+            warn!("bfd: whom sessions reach is not heard: {error}");
+        }
+        door.hand_in(Box::new(|control| control.forwarding.reaches.forget()));
+    };
+    // Tried again with what the process is told next.
+    Builder::new().name("bfd-watch".to_owned()).spawn(run).ok()
+}
+
+/// Routes do without gateways that are lost.
+fn follow_gateways(forwarding: &mut Forwarding) {
+    let model = forwarding.mirror.model();
+    let gateways = forwarding.reaches.gateways(&forwarding.router.repairs, model);
+    let news: Vec<String> = {
+        let (before, now) = (&model.gateways.lost, &gateways.lost);
+        let lost = now.difference(before).map(|it| format!("the gateway {} is lost", it.address));
+        let back =
+            before.difference(now).map(|it| format!("the gateway {} is not lost any more", it.address));
+        lost.chain(back).collect()
+    };
+    let concerned = forwarding.mirror.follow_gateways(gateways, &mut forwarding.tables);
+    for it in news {
+        warn!("bfd: {it}; next hops changed: {concerned}");
+    }
+}
+
 /// This program again, where no terminal's signals reach it.
 fn start(control: &Path) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
@@ -113,12 +161,20 @@ fn start(control: &Path) -> io::Result<Child> {
 
 impl Section for Bfd {
     fn effects(&self, change: &Change) -> Vec<String> {
-        let effect = match (&change.before.bfd, &change.after.bfd) {
-            (before, after) if before == after => return Vec::new(),
-            (_, Some(plan)) => format!("[bfd]: sessions of FRR's bfdd at {} are run here", plan.frr),
-            (_, None) => "[bfd]: sessions of FRR's are not run any more".to_owned(),
+        let (before, after) = (&change.before, &change.after);
+        let sessions = match (&before.bfd, &after.bfd) {
+            (before, after) if before == after => None,
+            (_, Some(plan)) => Some(format!("[bfd]: sessions of FRR's bfdd at {} are run here", plan.frr)),
+            (_, None) => Some("[bfd]: sessions of FRR's are not run any more".to_owned()),
         };
-        vec![effect]
+        let of = |from: &[Repair], to: &[Repair], does: &str| {
+            let new = to.iter().filter(|repair| !from.contains(repair));
+            let says = |it: &Repair| format!("[[repair]]: {} {does} {}", it.gateway, it.backup);
+            new.map(says).collect::<Vec<_>>()
+        };
+        let gone = of(&after.repairs, &before.repairs, "has no backup any more:");
+        let new = of(&before.repairs, &after.repairs, "has the backup");
+        sessions.into_iter().chain(gone).chain(new).collect()
     }
 
     fn prepare(&mut self, _: &mut Change, _: &mut Forwarding) -> Result<(), String> {

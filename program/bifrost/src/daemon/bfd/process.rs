@@ -42,6 +42,9 @@ pub(super) enum Request {
     Follow { frr: SocketAddr, users: Vec<String> },
     /// Say how they are: a [`BfdStatus`].
     Status,
+    /// Say whom sessions reach, and from then on each change: a [`Reach`](super::reach::Reach) a
+    /// line, until the daemon goes.
+    Watch,
     /// Tell the other ends that this is no failure, and end. Who runs none goes on waiting.
     End,
 }
@@ -121,6 +124,7 @@ fn serve(mut stream: UnixStream, orders: &Orders<Order>, place: &Path) -> io::Re
             let status = orders.ask(Order::Status).recv_timeout(PATIENCE).map_err(io::Error::other)?;
             stream.write_all((serde_json::to_string(&status)? + "\n").as_bytes())?;
         }
+        Request::Watch => drop(orders.tell(Order::Watch(stream))),
         Request::End if orders.ask(Order::IsWanted).recv_timeout(PATIENCE) == Ok(false) => {}
         Request::End => end(orders, place),
     }

@@ -2,8 +2,10 @@
 //! is told something.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,7 @@ use tracing::{info, warn};
 use super::super::orders::Inbox;
 use super::connection::Connection;
 use super::live::Live;
+use super::reach::{Reach, Reached};
 use super::socket::{Listener, Place};
 use crate::subject::BfdStatus;
 
@@ -25,6 +28,8 @@ pub(super) enum Order {
     Follow(Plan),
     /// Say whether there is one to be followed.
     IsWanted(Sender<bool>),
+    /// Say whom sessions reach, from now on.
+    Watch(UnixStream),
     /// Say how it is.
     Status(Sender<BfdStatus>),
     /// Tell the other ends that this is no failure, and end.
@@ -51,6 +56,8 @@ pub(super) struct Runner {
     /// By their numbers.
     sessions: HashMap<u32, Live>,
     listeners: HashMap<Place, Listener>,
+    /// Who hears whom sessions reach.
+    watchers: Vec<UnixStream>,
     /// Packets for no session.
     strays: u64,
     begun: Instant,
@@ -68,6 +75,7 @@ impl Runner {
             tries_at: Time::ZERO,
             sessions: HashMap::new(),
             listeners: HashMap::new(),
+            watchers: Vec::new(),
             strays: 0,
             begun: Instant::now(),
             random: Random(seed.as_nanos() as u64),
@@ -85,6 +93,7 @@ impl Runner {
                 match self.inbox.next() {
                     Ok(Order::Follow(plan)) => self.follow(plan),
                     Ok(Order::IsWanted(answer)) => drop(answer.send(self.plan.is_some())),
+                    Ok(Order::Watch(watcher)) => self.welcome(watcher),
                     Ok(Order::Status(answer)) => drop(answer.send(self.status())),
                     Ok(Order::Stop(answer)) => {
                         let now = self.now();
@@ -98,8 +107,10 @@ impl Runner {
             }
             self.pass();
             self.talk();
+            self.report();
             self.sleep();
             self.hear();
+            self.report();
         }
     }
 
@@ -116,7 +127,8 @@ impl Runner {
     /// No connection to bfdd, hence no session.
     fn forget(&mut self, tries_at: Time) {
         self.connection = None;
-        self.sessions.clear();
+        let gone: Vec<u32> = self.sessions.keys().copied().collect();
+        gone.into_iter().for_each(|id| self.end(id));
         self.listeners.clear();
         self.tries_at = tries_at;
     }
@@ -198,7 +210,7 @@ impl Runner {
         match message {
             Message::Add(wanted) => self.add(wanted),
             Message::Delete(id) => {
-                self.sessions.remove(&id);
+                self.end(id);
                 self.listen();
             }
             Message::Counters(number, id) => {
@@ -216,11 +228,37 @@ impl Runner {
     fn add(&mut self, wanted: Wanted) {
         let (now, id) = (self.now(), wanted.settings.id);
         if self.sessions.get_mut(&id).is_none_or(|live| !live.set(&wanted, now)) {
+            self.end(id);
             let random = self.random.next();
             self.sessions.insert(id, Live::new(wanted, now, random));
             // At once: who was heard until now by bfdd is not to be missed.
             self.pass();
             self.listen();
+        }
+    }
+
+    /// There is no such session any more.
+    fn end(&mut self, id: u32) {
+        if let Some(live) = self.sessions.remove(&id) {
+            say(&mut self.watchers, &Reach { is: Reached::Unknown, ..live.reach() });
+        }
+    }
+
+    fn welcome(&mut self, watcher: UnixStream) {
+        // One that does not read is let go, and comes again.
+        if watcher.set_nonblocking(true).is_ok() {
+            let mut new = vec![watcher];
+            self.sessions.values().for_each(|live| say(&mut new, &live.reach()));
+            self.watchers.append(&mut new);
+        }
+    }
+
+    /// Tells the changes.
+    fn report(&mut self) {
+        for live in self.sessions.values_mut() {
+            if live.is_news() {
+                say(&mut self.watchers, &live.reach());
+            }
         }
     }
 
@@ -282,6 +320,13 @@ impl Runner {
             sessions,
         }
     }
+}
+
+/// Tells all watchers; those that cannot be told are let go.
+fn say(watchers: &mut Vec<UnixStream>, reach: &Reach) {
+    // Invariant: what is told are numbers, words and addresses.
+    let line = serde_json::to_string(reach).unwrap_or_default() + "\n";
+    watchers.retain_mut(|watcher| matches!(watcher.write(line.as_bytes()), Ok(all) if all == line.len()));
 }
 
 /// Tells bfdd of a session, if it `tells` something.

@@ -125,7 +125,8 @@ const fn same<const N: usize>(words: [&'static str; N]) -> [(&'static str, &'sta
 }
 
 const NAME: &str = "the name of an interface, such as \"eth0\"";
-const WORDS: [(&str, &str); 9] =
+/// Kinds.
+pub(crate) const WORDS: [(&str, &str); 9] =
     same(["ethernet", "vlan", "bridge", "bond", "vrf", "dummy", "gre", "ipip", "sit"]);
 
 /// Every section of this kind, in the order of their names.

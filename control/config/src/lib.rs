@@ -14,7 +14,8 @@
 //! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
 //! `route`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
-//! (`source`), one for what of them is shown to nobody (`secrets`).
+//! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
+//! for whoever writes a file.
 
 mod bfd;
 mod cores;
@@ -29,6 +30,7 @@ mod pattern;
 mod repair;
 mod route;
 mod router;
+pub mod schema;
 pub mod secrets;
 mod section;
 mod sections;

@@ -100,8 +100,10 @@ fn one(page: &mut Page, mut section: Section, interfaces: &[Interface]) -> Optio
     let metric = section.number(page, "metric", 0..=u64::from(u32::MAX)).map(|metric| metric as u32);
     let number = section.number(page, "table", 1..=u64::from(u32::MAX)).map(|number| number as u32);
     let vrf = section.text(page, "vrf", "the name of a VRF", interface_name);
-    let mut wrong = |section: &mut Section, key, message: String, expected: &str| {
-        let at = section.value(key).map_or(section.at.clone(), Spanned::span);
+    let mut wrong = |section: &mut Section, key: &'static str, message: String, expected: &str| {
+        // The section itself, where no key is at fault: an empty one would be listed among its keys.
+        let found = if key.is_empty() { None } else { section.value(key) };
+        let at = found.map_or(section.at.clone(), Spanned::span);
         page.wrong(at, message, Hint::expected(expected));
     };
     if number == Some(255) {

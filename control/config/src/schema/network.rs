@@ -1,0 +1,172 @@
+//! Interfaces, routes, and what is spoken with neighbours.
+
+use super::*;
+use crate::{Kind, Route};
+
+/// The words of pairs that stand for themselves.
+const fn words<const N: usize>(pairs: [(&'static str, &'static str); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = pairs[at].0;
+        at += 1;
+    }
+    words
+}
+
+static KINDS: [&str; 9] = words(crate::interface::WORDS);
+static BOND_MODES: [&str; 7] = words(Kind::BOND_MODES);
+static LACP_RATES: [&str; 2] = words(Kind::LACP_RATES);
+static VLAN_PROTOCOLS: [&str; 2] = words(Kind::VLAN_PROTOCOLS);
+static ENDS: [&str; 3] = words(Route::ENDS);
+
+pub(super) static INTERFACE: &[Key] = &[
+    word("kind", &KINDS, "what it is; an ethernet is there already").or("\"ethernet\""),
+    list("addresses", What::AddressWithLength, "all of its addresses"),
+    number("mtu", 68, 65_535, "the longest packet"),
+    text("mac", What::Mac, "its link address"),
+    text("vrf", What::Interface, "the VRF that it belongs to"),
+    text("description", What::Words, "Linux's alias"),
+    flag("enabled", "whether it is up").or("true"),
+    list("members", What::Interface, "of a bridge or bond: all of its members"),
+    text("parent", What::Interface, "of a vlan: the interface that it is on"),
+    number("id", 1, 4094, "of a vlan: its tag"),
+    word("protocol", &VLAN_PROTOCOLS, "of a vlan: the protocol of its tag").or("\"802.1Q\""),
+    word("mode", &BOND_MODES, "of a bond: how it chooses members"),
+    word("lacp_rate", &LACP_RATES, "of a bond: how often LACP speaks"),
+    number("miimon", 0, 60_000, "of a bond: milliseconds between two looks at the links"),
+    number("table", 1, U32, "of a vrf: its routing table"),
+    text("local", What::Address, "of a tunnel: this end"),
+    text("remote", What::Address, "of a tunnel: the other end"),
+    number("key", 0, U32, "of a gre tunnel: its key"),
+    number("ttl", 0, 255, "of a tunnel: the TTL outside; 0: that of the packet inside").or("64"),
+];
+
+pub(super) static ROUTE: &[Key] = &[
+    text("to", What::Prefix, "the prefix, or default").needed(),
+    some("via", What::Address, "the gateway, or several"),
+    text("device", What::Interface, "the interface; else the one on whose link the gateway is"),
+    word("kind", &ENDS, "packets end here, in this way"),
+    number("metric", 0, U32, "of several routes the lowest is used"),
+    number("table", 1, U32, "the routing table; 254 is the main one").or("254"),
+    text("vrf", What::Interface, "the VRF whose table it is in"),
+];
+
+pub(super) static VRRP: &[Key] = &[
+    text("interface", What::Interface, "the interface").needed(),
+    number("id", 1, 255, "its number on the link, the same on all routers").needed(),
+    list("addresses", What::Address, "the same on all routers; of IPv6 a link-local one first").needed(),
+    number("priority", 1, 255, "the highest is active; 255: the addresses are this machine's own").or("100"),
+    text("interval", What::Time, "between two advertisements, from 10ms").or("\"1s\""),
+    number("version", 2, 3, "3, or 2 towards old routers").or("3"),
+    flag("preempt", "take over from an active router of a lower priority").or("true"),
+    text("preempt_delay", What::Time, "when so much time has passed since this one came up").or("\"0s\""),
+    flag("accept", "the addresses answer while this router is active").or("true"),
+    list("peers", What::Address, "who else takes part, where multicast does not reach them"),
+    text("sync", What::Name, "those with the same word are active together or not at all"),
+    key(
+        "track",
+        Shape::Listed { by: "", keys: TRACK_NUMBER, inline: true },
+        "what must be there, or the priority is lower",
+    ),
+];
+
+static TRACK_NUMBER: &[Key] = &[
+    text("interface", What::Interface, "an interface that is up"),
+    text("route", What::Prefix, "a route to exactly this prefix"),
+    text("from", What::Words, "who made the route, such as bgp, ospf or static"),
+    number("lower", 0, U32, "so much lower without it; else not at all"),
+];
+
+static TRACK_WORD: &[Key] = &[
+    text("interface", What::Interface, "an interface that is up"),
+    text("route", What::Prefix, "a route to exactly this prefix"),
+    text("from", What::Words, "who made the route, such as bgp, ospf or static"),
+    word("lower", RANKS, "the preference without it; else no default router"),
+];
+
+const RANKS: &[&str] = &["low", "medium", "high"];
+
+pub(super) static DISCOVERY: &[Key] = &[
+    text("interface", What::Interface, "the interface").needed(),
+    key("ipv4", Shape::Table(DISCOVERY4), "ICMP router discovery (RFC 1256)"),
+    key("ipv6", Shape::Table(DISCOVERY6), "router advertisements (RFC 4861)"),
+];
+
+static DISCOVERY4: &[Key] = &[
+    text("vrrp", What::Name, "speak for this virtual router while it is active here"),
+    text("interval", What::Time, "the longest time between two advertisements, 4s to 30m").or("\"10m\""),
+    text("least_interval", What::Time, "the shortest; else three quarters of it"),
+    text("lifetime", What::Time, "how long hosts believe it; else three times the interval"),
+    flag("broadcast", "to all on the link, for hosts that do not know groups").or("false"),
+    key("preference", Shape::NumberOr(&["never"]), "hosts use the highest one").or("0"),
+    key(
+        "addresses",
+        Shape::Map { names: What::Address, value: &Shape::NumberOr(&["never"]) },
+        "another preference for single addresses of the interface",
+    ),
+    key(
+        "track",
+        Shape::Listed { by: "", keys: TRACK_NUMBER, inline: true },
+        "what must be there, or preferences are lower",
+    ),
+];
+
+static DISCOVERY6: &[Key] = &[
+    text("vrrp", What::Name, "speak for this virtual router while it is active here"),
+    text("interval", What::Time, "the longest time between two advertisements, 4s to 65535s").or("\"10m\""),
+    text("least_interval", What::Time, "the shortest; else a third of it"),
+    text("lifetime", What::Time, "how long this is a default router; 0s: it is none"),
+    word("preference", RANKS, "as a default router").or("\"medium\""),
+    number("hop_limit", 0, 255, "that hosts shall use; 0: they are not told").or("64"),
+    flag("managed", "addresses come from DHCPv6").or("false"),
+    flag("other", "other things come from DHCPv6").or("false"),
+    text("reachable", What::Time, "how long a neighbour is held to be there"),
+    text("retransmit", What::Time, "between two solicitations"),
+    number("mtu", 1_280, 65_535, "of the link"),
+    text("valid", What::Time, "how long prefixes are valid").or("\"30d\""),
+    text("preferred", What::Time, "how long they are preferred").or("\"7d\""),
+    key(
+        "prefixes",
+        Shape::Listed { by: "prefix", keys: PREFIXES, inline: true },
+        "instead of those of the interface",
+    ),
+    key(
+        "routes",
+        Shape::Listed { by: "prefix", keys: ROUTES, inline: true },
+        "more specific routes by this router",
+    ),
+    list("dns", What::Address, "name servers"),
+    list("search", What::Words, "domains that names are looked for in"),
+    text("pref64", What::Prefix, "the prefix of NAT64"),
+    text("captive_portal", What::Words, "the URI of a captive portal's API"),
+    key(
+        "track",
+        Shape::Listed { by: "", keys: TRACK_WORD, inline: true },
+        "what must be there, or the preference is lower",
+    ),
+];
+
+static PREFIXES: &[Key] = &[
+    text("prefix", What::Prefix, "the prefix").needed(),
+    text("valid", What::Time, "how long it is valid"),
+    text("preferred", What::Time, "how long it is preferred"),
+    flag("on_link", "its hosts are on the link").or("true"),
+    flag("autonomous", "hosts make addresses of it").or("true"),
+];
+
+static ROUTES: &[Key] = &[
+    text("prefix", What::Prefix, "the prefix").needed(),
+    word("preference", RANKS, "among routes to it").or("\"medium\""),
+    text("lifetime", What::Time, "how long it holds"),
+];
+
+pub(super) static BFD: &[Key] = &[
+    text("frr", What::Endpoint, "where FRR's bfdd listens, on this machine").or("\"127.0.0.1:50700\""),
+    list("users", What::Account, "whose bfdd is believed, besides root's").or("[\"frr\"]"),
+];
+
+pub(super) static FPM: &[Key] = &[
+    text("listen", What::Endpoint, "where zebra connects to, such as 127.0.0.1:2620").needed(),
+    list("users", What::Account, "who may, besides root").or("[\"frr\"]"),
+];

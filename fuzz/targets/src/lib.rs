@@ -19,6 +19,7 @@
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
 //! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
 //! | `click`, `router_toml`, `rules` | texts of an operator's |
+//! | `candidate` | lines that edit a configuration |
 //!
 //! IPFIX, NetFlow and sFlow are only written here, never read.
 
@@ -28,6 +29,7 @@ mod texts;
 
 pub use bfd::fuzz as bfd;
 pub use bifrost::fuzz::{control, saved_flows};
+pub use candidate::fuzz as candidate;
 pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
 pub use mirror::fuzz::{fpm, netlink};
@@ -41,8 +43,9 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("bfd", bfd),
+    ("candidate", candidate),
     ("capture", capture),
     ("click", click),
     ("control", control),

@@ -61,7 +61,7 @@ pub struct Committing {
 }
 
 /// Seconds, from minutes or a time with its unit.
-fn minutes(text: &str) -> Result<u64, String> {
+pub(crate) fn minutes(text: &str) -> Result<u64, String> {
     let minutes = text.parse().ok().and_then(|minutes: u64| minutes.checked_mul(60));
     let seconds = minutes.or_else(|| Some(notation::duration(text)?.as_secs()));
     let in_range = seconds.filter(|seconds| (1..=7 * 24 * 3600).contains(seconds));
@@ -123,6 +123,7 @@ fn put(what: Text, how: Committing, mut client: Client) -> Result<(), Failure> {
         confirmed: how.confirmed,
         comment: how.comment,
         from: origin(),
+        made_from: None,
     };
     let mut told: Committed = client.ask(&Request::Commit(request.clone()))?;
     let effects = match told.effects.as_slice() {
@@ -228,7 +229,7 @@ fn file(path: &Path) -> Result<Text, Failure> {
 }
 
 /// From where this is said: the address of an SSH client, or a terminal.
-fn origin() -> Option<String> {
+pub(crate) fn origin() -> Option<String> {
     let mut process = "self".to_owned();
     // sudo takes the variable away; those above it have it.
     for _ in 0..32 {

@@ -7,7 +7,7 @@ use super::copies::CopyRequest;
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
-use super::revisions::{CommitRequest, Committed, Compared, History, Text, Who};
+use super::revisions::{CommitRequest, Committed, Compared, History, LockStatus, LockWish, Text, Who};
 use super::status::*;
 use crate::subject::{Answered, Entry, Subject};
 
@@ -48,6 +48,9 @@ pub trait Answer: Send + Sync {
 
     /// Two configurations, their secrets covered.
     fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String>;
+
+    /// Who has locked the configuration, after what is wanted of the lock was done.
+    fn lock(&self, wish: LockWish, from: Option<&str>, who: &Who) -> Result<LockStatus, String>;
 
     /// Changes the members of an address set of the filter until the configuration is read again,
     /// and says how many it has then. What comes and goes at once is there afterwards.

@@ -75,6 +75,9 @@ impl Conversation<'_, '_> {
             Request::Confirm => self.whole(answer.confirm(&Who::of(self.peer))),
             Request::History => self.whole(answer.history()),
             Request::Compare { texts } => self.whole(answer.compare(texts)),
+            Request::Lock { wish, from } => {
+                self.whole(answer.lock(*wish, from.as_deref(), &Who::of(self.peer)))
+            }
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
             Request::Handover { name, release } => self.whole(answer.redundancy(name, *release)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),

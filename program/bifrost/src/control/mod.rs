@@ -48,7 +48,9 @@ pub use protocol::{
 };
 pub use question::Question;
 pub use rates::Rates;
-pub use revisions::{CommitRequest, Committed, Compared, History, Text, Waits, Who};
+pub use revisions::{
+    CommitRequest, Committed, Compared, History, Holder, LockStatus, LockWish, Text, Waits, Who,
+};
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;
 pub use words::{Protocol, WordError};

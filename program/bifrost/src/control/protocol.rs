@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::copies::CopyRequest;
-use super::revisions::{CommitRequest, Text};
+use super::revisions::{CommitRequest, LockWish, Text};
 use super::status::FlowQuery;
 use super::{Filter, Question};
 
@@ -43,6 +43,14 @@ pub enum Request {
     Compare {
         /// What is compared.
         texts: [Text; 2],
+    },
+    /// The lock of the configuration: [`LockStatus`](super::LockStatus).
+    Lock {
+        /// What is wanted.
+        wish: LockWish,
+        /// From where it is asked for, as far as the client knows.
+        #[serde(default)]
+        from: Option<String>,
     },
     /// Changes the members of an address set: how many it has then, a number.
     Set {
@@ -108,6 +116,7 @@ impl Request {
         match self {
             // Who compares a text of his own could try out secrets.
             Request::Compare { texts } => !texts.iter().any(|text| matches!(text, Text::File { .. })),
+            Request::Lock { wish, .. } => *wish == LockWish::Show,
             Request::Routes(_)
             | Request::Flows(_)
             | Request::FlowTable

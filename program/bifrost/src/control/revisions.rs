@@ -50,6 +50,61 @@ pub struct CommitRequest {
     /// From where it is asked for, as far as the client knows.
     #[serde(default)]
     pub from: Option<String>,
+    /// The text that the daemon's file had when it was made: refuse if that has another one by now.
+    /// What was changed by hand before is known then, and may be overwritten.
+    #[serde(default)]
+    pub made_from: Option<String>,
+}
+
+/// What is wanted of the lock: who has it commits, and nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LockWish {
+    /// To know who has it.
+    Show,
+    /// To have it, for another minute.
+    Hold,
+    /// To have it, even if somebody else does.
+    Take,
+    /// To give it back.
+    Release,
+    /// That nobody has it.
+    Break,
+}
+
+/// Who has the lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockStatus {
+    /// Who; `None`: nobody.
+    pub holder: Option<Holder>,
+    /// It is who asks.
+    pub yours: bool,
+}
+
+/// An administrator who has the lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The user.
+    pub user: Option<String>,
+    /// Who had logged in to be that user, if it is another.
+    pub login: Option<String>,
+    /// From where, as the client said.
+    pub from: Option<String>,
+    /// For how many seconds already.
+    pub seconds: u64,
+}
+
+impl Holder {
+    /// What people call him.
+    pub(crate) fn name(&self) -> &str {
+        self.login.as_ref().or(self.user.as_ref()).map_or("somebody", String::as_str)
+    }
+
+    /// Since when, and from where.
+    pub(crate) fn since(&self) -> String {
+        let from = self.from.as_ref().map_or(String::new(), |from| format!(" from {from}"));
+        format!("for {}{from}", notation::lasting(self.seconds, " "))
+    }
 }
 
 /// What came of it, or would.

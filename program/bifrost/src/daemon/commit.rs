@@ -58,9 +58,26 @@ impl Reloading {
         if let Some(wait) = wait.filter(|_| *running != text && (!back || order.confirmed.is_some())) {
             return Err(unchanged(settle_first(wait.revision)));
         }
+        if !order.check {
+            self.lock.permits(who).map_err(unchanged)?;
+        }
         if !order.force {
             is_based(store, order, &running).map_err(unchanged)?;
-            if source::read_text(file).is_ok_and(|disk| disk != *running && disk != text) {
+            let disk = source::read_text(file).ok();
+            if let (Some(from), Some(disk)) = (&order.made_from, &disk)
+                && disk != from
+                && *disk != text
+            {
+                return Err(unchanged(format!(
+                    "{} has another text by now than what this was made from: {}look at both, then --force \
+                     overwrites it",
+                    file.display(),
+                    came(store)
+                )));
+            }
+            if disk.is_some_and(|disk| {
+                disk != *running && disk != text && order.made_from.as_ref() != Some(&disk)
+            }) {
                 return Err(unchanged(format!(
                     "{} was changed by hand and is not in force (`bifrost compare running disk`): commit it \
                      first, or --force overwrites it",

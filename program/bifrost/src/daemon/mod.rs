@@ -63,6 +63,7 @@ mod forwarding;
 mod groups;
 mod icmp;
 pub(crate) mod interfaces;
+mod lock;
 mod mirror_port;
 mod multicast;
 mod nat_audit;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::control::status::*;
 use crate::control::{
-    Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Feed, History, Question,
-    RouteQuery, Text, TraceRequest, Who,
+    Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Feed, History, LockStatus,
+    LockWish, Question, RouteQuery, Text, TraceRequest, Who,
 };
 
 use crate::subject::{Answered, Entry};
@@ -82,6 +82,10 @@ impl Answer for Questions {
 
     fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String> {
         self.reloading.compare(&self.door, texts)
+    }
+
+    fn lock(&self, wish: LockWish, from: Option<&str>, who: &Who) -> Result<LockStatus, String> {
+        self.reloading.lock.ask(wish, from, who)
     }
 
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {

@@ -21,6 +21,7 @@ use tracing::{error, info, warn};
 
 use super::commit::{Entry, note, note_of_nobody, settle_first};
 use super::control::{Control, Door};
+use super::lock::Lock;
 use super::section::{self, Change};
 use super::verdict::examine;
 use crate::control::Who;
@@ -36,6 +37,8 @@ pub(crate) struct Reloading {
     /// What was in force before.
     pub store: Option<Arc<Store>>,
     pub registry: Registry,
+    /// Who alone may commit.
+    pub(super) lock: Lock,
     /// Held by the reload or commit that is going on.
     turn: Arc<Mutex<()>>,
     /// When the last revision goes back unless it is confirmed: nanoseconds since the machine was
@@ -58,7 +61,8 @@ impl Reloading {
             (clock.since_boot + wait.left(clock)).as_nanos() as u64
         });
         let started = note_of_nobody().time;
-        Reloading { file, store, registry, turn: Arc::default(), due: Arc::new(due.into()), started }
+        let (lock, turn) = (Lock::default(), Arc::default());
+        Reloading { file, store, registry, lock, turn, due: Arc::new(due.into()), started }
     }
 
     /// One change at a time.
@@ -85,6 +89,10 @@ impl Reloading {
             } else {
                 effects.join("\n")
             });
+        }
+        // A signal is nobody's.
+        if who.user.is_some() {
+            self.lock.permits(who).map_err(unchanged)?;
         }
         let running = self.running(door)?;
         let wait = self.store.as_ref().and_then(|store| store.wait().ok()?);

@@ -594,6 +594,16 @@ impl Answer for Fake {
         Ok("revision 8 stays".into())
     }
 
+    fn lock(&self, wish: LockWish, _: Option<&str>, _: &Who) -> Result<LockStatus, String> {
+        let holder =
+            Holder { user: Some("root".into()), login: Some("alice".into()), from: None, seconds: 90 };
+        match wish {
+            LockWish::Hold => Err("alice has locked the configuration".into()),
+            LockWish::Show => Ok(LockStatus { holder: Some(holder), yours: false }),
+            _ => Ok(LockStatus { holder: Some(holder), yours: true }),
+        }
+    }
+
     fn history(&self) -> Result<History, String> {
         let of = |number, how, comment: &str| revisions::Revision {
             number,

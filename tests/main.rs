@@ -26,6 +26,7 @@ mod a_live_screen_ends_with_its_terminal;
 mod a_lying_router_is_not_believed;
 mod a_refused_reload_changes_nothing;
 mod a_restart_keeps_flows_and_their_translation;
+mod a_shell_edits_and_commits;
 mod a_stop_loses_nothing_that_is_translated;
 mod a_stopped_router_leaves_packets_to_linux;
 mod a_syn_flood_leaves_established_flows_alone;

@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod program;
 pub mod screen;
 pub mod service;
+mod shell;
 pub mod subject;

@@ -48,12 +48,18 @@ pub fn main(extra: &[&'static graph::Class]) -> ExitCode {
 }
 
 /// The words of the command line, and whether they are Click's: called by the name `click`, the
-/// program is its command `click`.
+/// program is its command `click`; called as a login shell, its command `cli`.
 fn words(line: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
     let mut words: Vec<OsString> = line.collect();
-    let called = words.first().is_some_and(|name| Path::new(name).file_name() == Some("click".as_ref()));
-    if called {
+    let name =
+        words.first().and_then(|name| Path::new(name).file_name()).map(OsString::from).unwrap_or_default();
+    if name == "click" {
         words.insert(1, "click".into());
+    }
+    // As a login shell it is called by its name with a dash, and with `-c` for a single command.
+    let is_shell = name.to_string_lossy().starts_with('-') || name == "bifrost-cli";
+    if is_shell || (name == "bifrost" && words.get(1).is_some_and(|word| word == "-c")) {
+        words.insert(1, "cli".into());
     }
     let is_click = words.get(1).is_some_and(|command| command == "click");
     (words, is_click)
@@ -67,6 +73,9 @@ mod tests {
     fn called_click_it_is_click() {
         let words = |line: &str| words(line.split(' ').map(OsString::from));
         assert_eq!(words("/usr/bin/click -q f").0, ["/usr/bin/click", "click", "-q", "f"]);
+        assert_eq!(words("-bifrost").0, ["-bifrost", "cli"]);
+        assert_eq!(words("bifrost -c x").0, ["bifrost", "cli", "-c", "x"]);
+        assert_eq!(words("/usr/bin/bifrost-cli").0, ["/usr/bin/bifrost-cli", "cli"]);
         assert!(words("click").1 && words("bifrost click x").1 && !words("bifrost show").1);
     }
 }

@@ -80,6 +80,14 @@ pub enum Command {
     /// Each is `running`, `disk` (the file that the daemon starts from), the number of a revision,
     /// or a file. With one, what runs is compared with it; with none, with the file.
     Compare(Compare),
+    /// Look, configure and commit in a shell
+    ///
+    /// Two modes: operate and configure. Tab completes, `?` says what could follow, `help` lists the
+    /// commands. Without a terminal lines are read from standard input, up to the first that fails.
+    /// It can be a login shell.
+    Cli(crate::shell::Cli),
+    /// Print the JSON Schema of router.toml
+    Schema,
     /// Change the members of an address set of the filter, while it runs
     ///
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as
@@ -426,8 +434,9 @@ impl Subcommand for Show {
         let command = ShowWith::augment_subcommands(command).subcommand_required(true);
         let plain = subject::ALL.into_iter().filter(|entry| !ShowWith::has_subcommand(entry.name));
         plain.fold(command, |command, entry| {
-            let one = clap::Command::new(entry.name).about(entry.about).visible_aliases(entry.aliases);
-            command.subcommand(Output::augment_args(one))
+            let one = clap::Command::new(entry.name).visible_aliases(entry.aliases);
+            // What the arguments are about is not what the subject is.
+            command.subcommand(Output::augment_args(one).about(entry.about))
         })
     }
 
@@ -643,8 +652,19 @@ mod tests {
 
     /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two
     /// reports that are JSON.
-    const NO_ANSWER: [&str; 9] =
-        ["bfd", "capture", "click", "compare", "completions", "extcap", "man", "tcpdump", "write"];
+    const NO_ANSWER: [&str; 11] = [
+        "bfd",
+        "capture",
+        "cli",
+        "click",
+        "compare",
+        "completions",
+        "extcap",
+        "man",
+        "schema",
+        "tcpdump",
+        "write",
+    ];
 
     fn each_leaf(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
         match command.has_subcommands() {

@@ -39,10 +39,12 @@ use crate::control::{Client, ClientError, DEFAULT_SOCKET, WordError};
 
 use args::{Args, Clear, Clearable, Command};
 
+pub(crate) use commit::{minutes, origin};
 pub use generate::offer;
+pub(crate) use interfaces::names as interfaces;
 
 /// A daemon whose stream is silent for so long is reported as stuck.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Why a command failed. Shown to the operator as it is.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +73,7 @@ pub enum Failure {
 
 impl Failure {
     /// Something went wrong with the output.
-    fn output(error: io::Error) -> Failure {
+    pub(crate) fn output(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
             _ => Failure::Io { what: "cannot write the output".to_owned(), error },
@@ -96,6 +98,8 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Rollback(args) => commit::rollback(args, connect(socket)?),
         Command::History(output) => commit::history(output, connect(socket)?),
         Command::Compare(args) => commit::compare(args, connect(socket)?),
+        Command::Cli(cli) => return crate::shell::run(cli, socket),
+        Command::Schema => schema(),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),
@@ -129,4 +133,10 @@ fn registry(extra: &[&'static graph::Class]) -> graph::Registry {
 
 fn connect(socket: &Path) -> Result<Client, Failure> {
     Ok(Client::connect(socket)?)
+}
+
+/// `schema`.
+fn schema() -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(&config::schema::json_schema());
+    table::print(&(json.map_err(|error| Failure::output(error.into()))? + "\n"))
 }

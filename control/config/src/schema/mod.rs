@@ -87,6 +87,8 @@ pub enum Shape {
 pub enum What {
     /// An IP address.
     Address,
+    /// An IP address, with its interface where that is not told by it.
+    Gateway,
     /// An IP address and its length.
     AddressWithLength,
     /// An address and a port.
@@ -130,6 +132,7 @@ impl What {
     pub fn label(self) -> &'static str {
         match self {
             What::Address => "ADDRESS",
+            What::Gateway => "ADDRESS[%INTERFACE]",
             What::AddressWithLength => "ADDRESS/LENGTH",
             What::Endpoint => "ADDRESS:PORT",
             What::Prefix => "PREFIX",
@@ -155,6 +158,7 @@ impl What {
     pub fn about(self) -> &'static str {
         match self {
             What::Address => "an address, such as 192.0.2.1",
+            What::Gateway => "an address, such as 192.0.2.1 or fe80::1%eth0",
             What::AddressWithLength => "an address with its length, such as 192.0.2.1/24",
             What::Endpoint => "an address and a port, such as 192.0.2.9:4739",
             What::Prefix => "a prefix, such as 192.0.2.0/24",
@@ -230,6 +234,11 @@ pub static ROOT: &[Key] = &[
         "hosts are told of this router",
     ),
     key("bfd", Shape::Table(network::BFD), "BFD sessions of FRR's are run here"),
+    key(
+        "repair",
+        Shape::Listed { by: "gateway", keys: network::REPAIR, inline: false },
+        "by whom packets go while a gateway is lost",
+    ),
     key("fpm", Shape::Table(network::FPM), "FRR's zebra as a source of routes"),
     key("audit", Shape::Table(machine::AUDIT), "the comparison of the plane's tables with Linux's"),
     key("control", Shape::Table(machine::CONTROL), "the control socket, and the history"),

@@ -74,6 +74,7 @@ pub(super) static VRRP: &[Key] = &[
 static TRACK_NUMBER: &[Key] = &[
     text("interface", What::Interface, "an interface that is up"),
     text("route", What::Prefix, "a route to exactly this prefix"),
+    text("bfd", What::Address, "a BFD session to this address that is up"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
     number("lower", 0, U32, "so much lower without it; else not at all"),
 ];
@@ -81,6 +82,7 @@ static TRACK_NUMBER: &[Key] = &[
 static TRACK_WORD: &[Key] = &[
     text("interface", What::Interface, "an interface that is up"),
     text("route", What::Prefix, "a route to exactly this prefix"),
+    text("bfd", What::Address, "a BFD session to this address that is up"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
     word("lower", RANKS, "the preference without it; else no default router"),
 ];
@@ -164,6 +166,11 @@ static ROUTES: &[Key] = &[
 pub(super) static BFD: &[Key] = &[
     text("frr", What::Endpoint, "where FRR's bfdd listens, on this machine").or("\"127.0.0.1:50700\""),
     list("users", What::Account, "whose bfdd is believed, besides root's").or("[\"frr\"]"),
+];
+
+pub(super) static REPAIR: &[Key] = &[
+    text("gateway", What::Gateway, "the one that routes name").needed(),
+    text("backup", What::Gateway, "who takes its place while it is lost").needed(),
 ];
 
 pub(super) static FPM: &[Key] = &[

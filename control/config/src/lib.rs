@@ -12,7 +12,7 @@
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
 //! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
-//! `route`, `virtual_router`), one for reading keys
+//! `route`, `routing`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
@@ -30,6 +30,7 @@ mod pattern;
 mod repair;
 mod route;
 mod router;
+mod routing;
 pub mod schema;
 pub mod secrets;
 mod section;
@@ -51,6 +52,7 @@ pub use pattern::{Pattern, PatternError};
 pub use repair::{Gateway, Repair};
 pub use route::{Route, RouteTable, Way};
 pub use router::*;
+pub use routing::*;
 pub use sections::OpenError;
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};

@@ -14,6 +14,7 @@ use crate::mirror_port::MirrorPort;
 use crate::pattern::Pattern;
 use crate::repair::Repair;
 use crate::route::Route;
+use crate::routing::Routing;
 use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
@@ -24,6 +25,8 @@ pub struct Router {
     pub interfaces: Vec<Interface>,
     /// Static routes that Bifrost gives to Linux, in the order of the file.
     pub routes: Vec<Route>,
+    /// What FRR's daemons are told.
+    pub routing: Routing,
     /// Which interfaces Bifrost takes, in the order of the file.
     pub ports: Vec<PortRule>,
     /// The worker threads.

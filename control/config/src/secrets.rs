@@ -1,12 +1,34 @@
 //! Secrets of a configuration, covered before anybody is shown it.
 
+use std::fmt;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// A secret that the router uses. No message has it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
+    /// The secret itself, for whoever it is for.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
 /// Keys whose values nobody is to read, wherever they stand.
-const SECRET: [&str; 2] = ["key", "secret"];
+const SECRET: [&str; 3] = ["key", "secret", "password"];
 /// What is shown in the place of a secret.
 const COVER: &str = "\"***\"";
 /// The same for a secret that is not the one compared with.

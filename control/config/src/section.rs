@@ -170,7 +170,9 @@ impl<'a> Section<'a> {
     pub fn require<T>(&self, page: &mut Page, key: &str, found: Option<T>, expected: &str) -> Option<T> {
         // A key that is there and wrong has its message already.
         if found.is_none() && !self.table.contains_key(key) {
-            page.missing(self.at.clone(), format!("{} needs a {key}", self.name), Hint::expected(expected));
+            let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            let message = format!("{} needs {article} {key}", self.name);
+            page.missing(self.at.clone(), message, Hint::expected(expected));
         }
         found
     }

@@ -26,6 +26,7 @@ use crate::pattern::Pattern;
 use crate::repair::repairs;
 use crate::route::routes;
 use crate::router::*;
+use crate::routing::routing;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
 use crate::source;
@@ -130,6 +131,7 @@ fn root_of(
     let router = Router {
         routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),
         interfaces: own,
+        routing: routing(page, &mut root, files),
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
         workers: root
             .section(page, "workers", "[workers]")

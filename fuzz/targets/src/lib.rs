@@ -20,6 +20,7 @@
 //! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
 //! | `click`, `router_toml`, `rules` | texts of an operator's |
 //! | `candidate` | lines that edit a configuration |
+//! | `frr` | FRR's configuration, as it shows it |
 //!
 //! IPFIX, NetFlow and sFlow are only written here, never read.
 
@@ -32,6 +33,7 @@ pub use bifrost::fuzz::{control, saved_flows};
 pub use candidate::fuzz as candidate;
 pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
+pub use frr::fuzz as frr;
 pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
@@ -52,6 +54,7 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("discovery", discovery),
     ("flow_journal", flow_journal),
     ("fpm", fpm),
+    ("frr", frr),
     ("memif", memif),
     ("netlink", netlink),
     ("packets", packets),

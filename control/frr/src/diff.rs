@@ -1,0 +1,197 @@
+//! From one configuration of FRR's to another, by as few lines as can be.
+//!
+//! Lists and route maps come before what asks for them, and go after it. Inside a context what must
+//! be out of the way goes first, then comes what is new, then goes what is left over. A line that
+//! takes the place of another one is only said.
+
+use crate::owned::is_policy;
+use crate::slot::{Mode, lacks_option, negation, slot};
+use crate::tree::{Config, Node};
+
+/// A line that FRR is told, and the contexts that it is told in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The lines that open the contexts, from the outside.
+    pub contexts: Vec<String>,
+    /// The line.
+    pub line: String,
+    /// It opens a context and has nothing to say in it.
+    pub opens: bool,
+}
+
+/// The commands from one configuration to another.
+pub fn diff(from: &Config, to: &Config) -> Vec<Command> {
+    let is_policy = |node: &&Node| is_policy(&node.line);
+    let of = |config: &Config, policy: bool| -> Vec<Node> {
+        config.0.iter().filter(|node| is_policy(node) == policy).cloned().collect()
+    };
+    let lists = between(&[], &of(from, true), &of(to, true));
+    let rest = between(&[], &of(from, false), &of(to, false));
+    [lists.first, lists.new, rest.first, rest.new, rest.last, lists.last].concat()
+}
+
+/// What is told first, then, and last.
+#[derive(Default)]
+struct Way {
+    first: Vec<Command>,
+    new: Vec<Command>,
+    last: Vec<Command>,
+}
+
+/// The way from what a context has to what it is to have.
+fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
+    let told = |line: String, opens| Command { contexts: contexts.to_vec(), line, opens };
+    let outermost = contexts.first().map_or("", String::as_str);
+    let gone_neighbours;
+    let from = match contexts.len() {
+        1 if outermost.starts_with("router bgp ") => {
+            let gone = neighbours_that_go(from, to);
+            let left = without_neighbours(from, &gone);
+            gone_neighbours = gone;
+            left
+        }
+        _ => {
+            gone_neighbours = Vec::new();
+            from.to_vec()
+        }
+    };
+    let mut way = Way::default();
+    let has = |nodes: &[Node], line: &str| nodes.iter().any(|node| node.line == line);
+    let mut gone: Vec<&Node> = from.iter().filter(|node| !has(to, &node.line)).collect();
+    for name in &gone_neighbours {
+        // A group goes after those that were in it.
+        let line = format!("no neighbor {}", name.line);
+        if name.shared { way.last.push(told(line, false)) } else { way.first.push(told(line, false)) }
+    }
+    for node in to {
+        let same = from.iter().find(|other| other.line == node.line);
+        let mut inner_of: &[Node] = &[];
+        match same {
+            Some(same) => inner_of = &same.children,
+            None => {
+                let place = slot(outermost, &node.line);
+                let rival =
+                    |other: &&&Node| place.is_some() && place_of(outermost, other) == place_key(&place);
+                if let (Some(rival), Some((_, mode))) = (gone.iter().find(rival).copied(), &place) {
+                    let first = match mode {
+                        Mode::Over => false,
+                        Mode::Options => lacks_option(&node.line, &rival.line),
+                        Mode::Anew => true,
+                    };
+                    if first {
+                        way.first.push(told(negation(&rival.line), false));
+                    }
+                    gone.retain(|other| other.line != rival.line);
+                }
+                if !node.is_context() || node.children.is_empty() {
+                    way.new.push(told(node.line.clone(), node.is_context()));
+                }
+            }
+        }
+        if node.is_context() {
+            let inside = [contexts, &[node.line.clone()]].concat();
+            let inner = between(&inside, inner_of, &node.children);
+            way.new.extend([inner.first, inner.new, inner.last].concat());
+        }
+    }
+    // What came last goes first: a VRF's BGP before that of the main table.
+    for node in gone.into_iter().rev() {
+        let stays =
+            node.shared || node.line.starts_with("interface ") || node.line.starts_with("address-family ");
+        if node.is_context() && stays {
+            let inside = [contexts, &[node.line.clone()]].concat();
+            let inner = between(&inside, &node.children, &[]);
+            way.last.extend([inner.first, inner.new, inner.last].concat());
+        } else if node.line.starts_with("router ") || is_of_a_list_that_stays(&node.line, to) {
+            way.first.push(told(negation(&node.line), false));
+        } else {
+            way.last.push(told(negation(&node.line), false));
+        }
+    }
+    way
+}
+
+/// FRR ignores an entry that its list has already: those that go make room for others first.
+fn is_of_a_list_that_stays(line: &str, to: &[Node]) -> bool {
+    let list = |line: &str| line.split_once(" seq ").map(|(list, _)| list.to_owned());
+    list(line).is_some_and(|gone| to.iter().any(|node| list(&node.line).as_ref() == Some(&gone)))
+}
+
+fn place_of(outermost: &str, node: &Node) -> Option<String> {
+    slot(outermost, &node.line).map(|(place, _)| place)
+}
+
+fn place_key(place: &Option<(String, Mode)>) -> Option<String> {
+    place.as_ref().map(|(place, _)| place.clone())
+}
+
+/// Whom a line is about: a neighbour, an interface with one, or a group of FRR's.
+pub(crate) fn neighbour_of(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("no ").unwrap_or(line);
+    line.strip_prefix("neighbor ").and_then(|rest| rest.split(' ').next())
+}
+
+/// Neighbours that are to be gone, or made anew since they belong to a group of FRR's or to another
+/// system; groups are marked as shared.
+fn neighbours_that_go(from: &[Node], to: &[Node]) -> Vec<Node> {
+    let mut gone: Vec<Node> = Vec::new();
+    let stays = |name: &str| to.iter().any(|node| neighbour_of(&node.line) == Some(name));
+    for node in from {
+        let Some(name) = neighbour_of(&node.line) else { continue };
+        let words: Vec<&str> = node.line.split(' ').collect();
+        let is_group = words.len() == 3 && words[2] == "peer-group";
+        let in_group = words.len() == 4 && words[2] == "peer-group";
+        // One of another system loses what its kind cannot have: it is made anew as well.
+        let moves = in_group || words.get(2) == Some(&"remote-as");
+        let leaves = moves && !to.iter().any(|other| other.line == node.line);
+        if stays(name) && !leaves {
+            continue;
+        }
+        let line = if is_group { format!("{name} peer-group") } else { name.to_owned() };
+        if !gone.iter().any(|other| neighbour_name(other) == name) {
+            gone.push(Node { line, shared: is_group, ..Node::default() });
+        }
+    }
+    gone
+}
+
+fn neighbour_name(node: &Node) -> &str {
+    node.line.split(' ').next().unwrap_or_default()
+}
+
+fn without_neighbours(nodes: &[Node], gone: &[Node]) -> Vec<Node> {
+    let about = |node: &Node| {
+        neighbour_of(&node.line).is_some_and(|name| gone.iter().any(|other| neighbour_name(other) == name))
+    };
+    let left = nodes.iter().filter(|node| !about(node));
+    left.map(|node| Node { children: without_neighbours(&node.children, gone), ..node.clone() }).collect()
+}
+
+/// Commands as a file for FRR's shell; and for each line of it the command, if it is one.
+pub fn script(commands: &[Command]) -> (String, Vec<Option<usize>>) {
+    let (mut text, mut of_line) = (String::new(), Vec::new());
+    let mut open: Vec<&String> = Vec::new();
+    let mut tell = |line: &str, depth: usize, command: Option<usize>| {
+        text += &format!("{}{line}\n", " ".repeat(depth));
+        of_line.push(command);
+    };
+    for (number, command) in commands.iter().enumerate() {
+        let same = open.iter().zip(&command.contexts).take_while(|(a, b)| **a == *b).count();
+        while open.len() > same {
+            let depth = open.len() - 1;
+            tell(Node::end(open.pop().map_or("", |line| line)), depth, None);
+        }
+        for line in &command.contexts[same..] {
+            tell(line, open.len(), Some(number));
+            open.push(line);
+        }
+        tell(&command.line, open.len(), Some(number));
+        if command.opens {
+            tell(Node::end(&command.line), open.len(), None);
+        }
+    }
+    while let Some(line) = open.pop() {
+        tell(Node::end(line), open.len(), None);
+    }
+    (text, of_line)
+}

@@ -1,0 +1,117 @@
+//! Which lines of FRR's take the place of others, and how a line is taken back.
+
+/// How a line takes the place of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It is said, and the other one is gone.
+    Over,
+    /// It is said, and the other one is gone, unless that had an option which it lacks.
+    Options,
+    /// The other one is taken back first.
+    Anew,
+}
+
+/// What there can be only one of, of which this line is one; and how it replaces another one.
+/// `None`: the line is for itself. `context` is the line of the outermost context, if any.
+pub(crate) fn slot(context: &str, line: &str) -> Option<(String, Mode)> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let first = |count: usize| words.get(..count).map(|words| words.join(" "));
+    let (count, mode) = match (words[0], words.get(1).copied()) {
+        ("neighbor", _) => return neighbour(&words),
+        ("router", Some("bgp")) => {
+            let vrf = words.iter().skip_while(|word| **word != "vrf").nth(1).unwrap_or(&"");
+            return Some((format!("router bgp {vrf}"), Mode::Anew));
+        }
+        ("route-map", Some(name)) => {
+            return Some((format!("route-map {name} {}", words.get(3)?), Mode::Anew));
+        }
+        ("bgp", Some("router-id" | "cluster-id")) => (2, Mode::Over),
+        ("bgp", Some("as-path")) => (5, Mode::Anew),
+        ("bgp", Some("community-list" | "large-community-list" | "extcommunity-list")) => (5, Mode::Anew),
+        ("timers", _) => (2, Mode::Over),
+        ("maximum-paths", Some("ibgp")) => (2, Mode::Over),
+        ("maximum-paths", _) => (1, Mode::Over),
+        ("redistribute", _) => (2, Mode::Options),
+        ("network", _) if context.starts_with("router bgp ") => (2, Mode::Options),
+        ("ospf" | "ospf6", Some("router-id")) => (2, Mode::Over),
+        ("auto-cost", _) => (2, Mode::Over),
+        ("default-information", _) => (2, Mode::Options),
+        ("area", _) => match words.get(2).copied() {
+            Some("stub" | "nssa") => return Some((format!("{} kind", first(2)?), Mode::Anew)),
+            Some("range") => (4, Mode::Anew),
+            _ => return None,
+        },
+        ("ip", Some("ospf")) | ("ipv6", Some("ospf6")) => match words.get(2).copied() {
+            Some("area") => (3, Mode::Anew),
+            Some("message-digest-key") => (4, Mode::Anew),
+            _ => (3, Mode::Over),
+        },
+        // FRR ignores an entry that the list has already under another number: those go first.
+        ("ip" | "ipv6", Some("prefix-list")) if words.get(3) == Some(&"seq") => (5, Mode::Anew),
+        ("ip" | "ipv6", Some("prefix-list")) if words.get(3) == Some(&"description") => (4, Mode::Over),
+        ("match" | "set", Some("ip" | "ipv6")) => (words.len() - 1, Mode::Over),
+        ("set", Some("as-path" | "extcommunity")) => (3, Mode::Over),
+        ("match" | "set", _) => (2, Mode::Over),
+        ("description" | "call" | "on-match", _) => (1, Mode::Over),
+        _ => return None,
+    };
+    Some((first(count)?, mode))
+}
+
+fn neighbour(words: &[&str]) -> Option<(String, Mode)> {
+    let (name, key) = (words.get(1)?, *words.get(2)?);
+    let direction = words.last()?;
+    let slot = match key {
+        "remote-as"
+        | "description"
+        | "password"
+        | "update-source"
+        | "weight"
+        | "allowas-in"
+        | "local-as"
+        | "advertisement-interval"
+        | "maximum-prefix"
+        | "default-originate" => key.to_owned(),
+        "timers" if words.get(3) == Some(&"connect") => "timers connect".to_owned(),
+        "timers" => key.to_owned(),
+        "route-map" | "prefix-list" | "filter-list" | "distribute-list" => format!("{key} {direction}"),
+        "bfd" if words.get(3) == Some(&"profile") => "bfd profile".to_owned(),
+        // FRR has one of the two.
+        "ebgp-multihop" | "ttl-security" => return Some((format!("neighbor {name} hops"), Mode::Anew)),
+        _ => return None,
+    };
+    Some((format!("neighbor {name} {slot}"), Mode::Over))
+}
+
+/// Words that say more of what a line is about.
+const OPTIONS: [&str; 4] = ["always", "metric", "metric-type", "route-map"];
+
+/// Whether a line lacks an option that another one has.
+pub(crate) fn lacks_option(line: &str, other: &str) -> bool {
+    let has = |line: &str, option: &str| line.split(' ').any(|word| word == option);
+    OPTIONS.iter().any(|option| has(other, option) && !has(line, option))
+}
+
+/// How a line is taken back.
+pub(crate) fn negation(line: &str) -> String {
+    if let Some(positive) = line.strip_prefix("no ") {
+        return positive.to_owned();
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    // What FRR wants no more of than this.
+    let count = match (words[0], words.get(2).copied()) {
+        ("neighbor", Some("description" | "password" | "maximum-prefix")) => 3,
+        ("neighbor", Some("bfd")) if words.get(3) != Some(&"profile") => 3,
+        ("redistribute", _) => 2,
+        ("network", _) if !words.contains(&"area") => 2,
+        ("default-information", _) => 2,
+        ("area", Some("stub" | "nssa")) => 3,
+        ("area", Some("range")) => 4,
+        ("ip", Some("authentication-key")) => 3,
+        ("ip", Some("message-digest-key")) => 4,
+        ("set", Some("prepend" | "exclude")) => 3,
+        ("description", _) => 1,
+        _ => words.len(),
+    };
+    format!("no {}", words[..count.min(words.len())].join(" "))
+}

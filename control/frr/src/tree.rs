@@ -1,0 +1,154 @@
+//! FRR's configuration as a tree of lines.
+
+/// Contexts inside of contexts at most: FRR has three.
+const DEEPEST: usize = 6;
+
+/// Lines of FRR's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config(pub Vec<Node>);
+
+/// A line, and what it has in its context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The line, without spaces at its ends.
+    pub line: String,
+    /// The lines of its context, if it opens one.
+    pub children: Vec<Node>,
+    /// FRR has other lines in this context: it is not ours to remove.
+    pub shared: bool,
+}
+
+impl Node {
+    /// A line.
+    pub fn new(line: impl Into<String>) -> Node {
+        Node { line: line.into(), ..Node::default() }
+    }
+
+    /// Whether it opens a context, also an empty one.
+    pub fn is_context(&self) -> bool {
+        !self.children.is_empty() || opens(&self.line)
+    }
+
+    /// By which line the context ends.
+    pub fn end(line: &str) -> &'static str {
+        match line.split(' ').next() {
+            Some("address-family") => "exit-address-family",
+            Some("vrf") => "exit-vrf",
+            _ => "exit",
+        }
+    }
+}
+
+/// Contexts that may be empty.
+fn opens(line: &str) -> bool {
+    let mut words = line.split(' ');
+    matches!(words.next(), Some("router" | "interface" | "route-map" | "address-family" | "vrf"))
+        && words.next().is_some()
+        || line == "bfd"
+}
+
+/// What `show running-config` has besides lines.
+fn is_noise(line: &str) -> bool {
+    line.is_empty()
+        || line.starts_with(['!', '#'])
+        || matches!(line, "end" | "exit" | "Building configuration..." | "Current configuration:")
+        || line.starts_with("exit-")
+}
+
+impl Config {
+    /// Reads what `show running-config` prints, or what somebody wrote in the same form: a context
+    /// has what is indented behind its line.
+    pub fn parse(text: &str) -> Config {
+        let mut config = Config::default();
+        // Contexts that are open: how far their lines are indented.
+        let mut open: Vec<(usize, Node)> = Vec::new();
+        for line in text.lines() {
+            let words = line.trim();
+            if is_noise(words) {
+                continue;
+            }
+            let indent = line.len() - line.trim_start().len();
+            while open.last().is_some_and(|(above, _)| *above >= indent) || open.len() >= DEEPEST {
+                config.close(&mut open);
+            }
+            open.push((indent, Node::new(words.split_whitespace().collect::<Vec<_>>().join(" "))));
+        }
+        while !open.is_empty() {
+            config.close(&mut open);
+        }
+        config
+    }
+
+    fn close(&mut self, open: &mut Vec<(usize, Node)>) {
+        let Some((_, node)) = open.pop() else { return };
+        match open.last_mut() {
+            Some((_, above)) => add(&mut above.children, node),
+            None => add(&mut self.0, node),
+        }
+    }
+
+    /// Adds what another one has.
+    pub fn merge(&mut self, other: Config) {
+        other.0.into_iter().for_each(|node| add(&mut self.0, node));
+    }
+
+    /// The context that a line opens.
+    pub fn context(&self, line: &str) -> Option<&Node> {
+        self.0.iter().find(|node| node.line == line)
+    }
+
+    /// As FRR reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.0.iter().for_each(|node| write(node, 0, &mut text));
+        text
+    }
+}
+
+/// Adds a line; what its context has goes to the same one, if that is there.
+fn add(nodes: &mut Vec<Node>, node: Node) {
+    match nodes.iter_mut().find(|other| other.line == node.line) {
+        None => nodes.push(node),
+        Some(same) => {
+            same.shared |= node.shared;
+            node.children.into_iter().for_each(|child| add(&mut same.children, child));
+        }
+    }
+}
+
+fn write(node: &Node, depth: usize, text: &mut String) {
+    let indent = " ".repeat(depth);
+    *text += &format!("{indent}{}\n", node.line);
+    node.children.iter().for_each(|child| write(child, depth + 1, text));
+    if node.is_context() {
+        *text += &format!("{indent}{}\n", Node::end(&node.line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOWN: &str = "Building configuration...\n\nCurrent configuration:\n!\nfrr version 8.4.4\n!\n\
+        router bgp 65001\n neighbor 192.0.2.2 remote-as 65002\n !\n address-family ipv4 unicast\n  \
+        neighbor 192.0.2.2 activate\n exit-address-family\nexit\n!\nroute-map a deny 10\nexit\n!\n\
+        router ospf\n area 0.0.0.3 nssa \nexit\n!\nend\n";
+
+    #[test]
+    fn what_frr_shows_is_read_as_a_tree() {
+        let config = Config::parse(SHOWN);
+        let lines: Vec<&str> = config.0.iter().map(|node| node.line.as_str()).collect();
+        assert_eq!(lines, ["frr version 8.4.4", "router bgp 65001", "route-map a deny 10", "router ospf"]);
+        let bgp = config.context("router bgp 65001").unwrap();
+        assert_eq!(bgp.children[1].children, [Node::new("neighbor 192.0.2.2 activate")]);
+        assert_eq!(config.context("router ospf").unwrap().children, [Node::new("area 0.0.0.3 nssa")]);
+        assert_eq!(Config::parse(&config.text()), config);
+    }
+
+    #[test]
+    fn a_context_that_is_there_twice_is_one() {
+        let mut config = Config::parse("interface eth0\n ip ospf cost 5\nexit\n");
+        config.merge(Config::parse("interface eth0\n ip ospf cost 5\n description x\n"));
+        assert_eq!(config.text(), "interface eth0\n ip ospf cost 5\n description x\nexit\n");
+    }
+}

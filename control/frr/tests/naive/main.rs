@@ -1,0 +1,233 @@
+//! What the commands make of FRR's configuration, on a naive model of FRR: it takes line for line,
+//! knows which keys there are once only, and refuses what FRR refuses.
+
+mod file;
+
+use chance::Random;
+use config::Routing;
+use frr::{Config, Node, Owned, diff, render, script, sessions};
+
+/// FRR, as a list of lines for each context.
+#[derive(Default)]
+struct Frr(Vec<(Vec<String>, Vec<String>)>);
+
+impl Frr {
+    fn lines(&mut self, context: &[String]) -> &mut Vec<String> {
+        let at = self.0.iter().position(|(other, _)| other == context);
+        let at = at.unwrap_or_else(|| {
+            self.0.push((context.to_vec(), Vec::new()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    fn read(&mut self, text: &str) {
+        let mut context: Vec<String> = Vec::new();
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("exit") {
+                assert!(context.pop().is_some(), "out of nothing");
+            } else if is_context(line) {
+                self.enters(line);
+                context.push(line.to_owned());
+                self.lines(&context);
+            } else {
+                self.takes(&context, line);
+            }
+        }
+        assert!(context.is_empty());
+    }
+
+    fn enters(&self, line: &str) {
+        for (other, _) in self.0.iter().filter(|(other, _)| other.len() == 1 && other[0] != line) {
+            let vrf = |line: &str| line.split(" vrf ").nth(1).map(str::to_owned);
+            let bgp = |line: &str| line.starts_with("router bgp ");
+            assert!(!(bgp(line) && bgp(&other[0]) && vrf(line) == vrf(&other[0])), "BGP is already running");
+        }
+    }
+
+    fn takes(&mut self, context: &[String], line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let ["no", rest @ ..] = &words[..] {
+            // What is off by default.
+            if rest == ["bgp", "default", "ipv4-unicast"] || rest == ["bgp", "ebgp-requires-policy"] {
+                return self.adds(context, line);
+            }
+            return self.removes(context, &rest.join(" "));
+        }
+        if line == "bgp default ipv4-unicast" || line == "bgp ebgp-requires-policy" {
+            return self.removes(context, &format!("no {line}"));
+        }
+        self.adds(context, line);
+    }
+
+    fn adds(&mut self, context: &[String], line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "neighbor" && words[2] != "remote-as" {
+            let known = format!("neighbor {} remote-as ", words[1]);
+            let lines = self.lines(&context[..1]);
+            assert!(lines.iter().any(|line| line.starts_with(&known)), "no such neighbour: {line}");
+            let other = match words[2] {
+                "ebgp-multihop" => "ttl-security",
+                "ttl-security" => "ebgp-multihop",
+                _ => "",
+            };
+            let other = format!("neighbor {} {other} ", words[1]);
+            assert!(!lines.iter().any(|line| line.starts_with(&other)), "{line}");
+        }
+        let once = once(line);
+        let lines = self.lines(context);
+        if let Some(place) = &once
+            && let Some(old) = lines.iter_mut().find(|old| self::once(old).as_ref() == Some(place))
+        {
+            // Areas and keys are not replaced, and options that are not named stay.
+            assert!(old == line || !(line.contains("ospf area") || line.contains("digest-key")), "{line}");
+            let old_options: Vec<&str> = ["metric", "route-map", "always", "metric-type"]
+                .into_iter()
+                .filter(|option| old.split(' ').any(|word| word == *option))
+                .collect();
+            let has = |option: &&str| line.split(' ').any(|word| word == *option);
+            if ["redistribute", "default-information", "network"].contains(&words[0]) {
+                assert!(old_options.iter().all(has), "{old} keeps an option: {line}");
+            }
+            line.clone_into(old);
+            return;
+        }
+        // An entry that a list has already is ignored.
+        if line.contains("prefix-list") && words.get(3) == Some(&"seq") {
+            let same = |old: &&String| {
+                let other: Vec<&str> = old.split(' ').collect();
+                other[..3] == words[..3] && other[5..] == words[5..]
+            };
+            if lines.iter().any(|old| same(&old)) {
+                return;
+            }
+        }
+        if !lines.iter().any(|old| old == line) {
+            lines.push(line.to_owned());
+        }
+    }
+
+    fn removes(&mut self, context: &[String], what: &str) {
+        let words: Vec<&str> = what.split(' ').collect();
+        let begins = |line: &str| line == what || line.starts_with(&format!("{what} "));
+        if context.is_empty() && is_context(what) {
+            let before = self.0.len();
+            self.0.retain(|(other, _)| other.first().is_none_or(|first| first != what));
+            assert!(self.0.len() < before, "there is no {what}");
+        } else if words[0] == "neighbor" && words.len() == 2 {
+            for (_, lines) in self.0.iter_mut().filter(|(other, _)| other.starts_with(context)) {
+                lines.retain(|line| !begins(line));
+            }
+        } else {
+            let lines = self.lines(context);
+            let before = lines.len();
+            lines.retain(|line| !begins(line));
+            assert!(lines.len() < before, "there is no {what}");
+        }
+    }
+
+    fn shown(&self) -> String {
+        let mut text = Config::default();
+        for (context, lines) in self.0.iter().filter(|(context, lines)| {
+            // Such contexts FRR does not show when they are empty.
+            let last = context.last().map_or("", String::as_str);
+            !(lines.is_empty() && (last.starts_with("address-family") || last.starts_with("interface")))
+        }) {
+            let mut nodes: Vec<Node> = lines.iter().map(Node::new).collect();
+            for line in context.iter().rev() {
+                nodes = vec![Node { line: line.clone(), children: nodes, shared: false }];
+            }
+            text.merge(Config(nodes));
+        }
+        text.text()
+    }
+}
+
+fn is_context(line: &str) -> bool {
+    ["router ", "interface ", "route-map ", "address-family "].iter().any(|head| line.starts_with(head))
+}
+
+/// What there is once, of which a line is one.
+fn once(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let count = match words[0] {
+        "neighbor" => match words[2] {
+            "route-map" | "prefix-list" | "filter-list" => {
+                return Some(format!("{} {} {}", words[1], words[2], words[4]));
+            }
+            "bfd" => words.len().min(4),
+            "timers" if words[3] == "connect" => 4,
+            _ => 3,
+        },
+        "redistribute" | "network" | "default-information" | "timers" | "auto-cost" => 2,
+        "maximum-paths" | "description" => 1,
+        "ospf" | "ospf6" => 2,
+        "bgp" if words[1] == "router-id" => 2,
+        "ip" | "ipv6" if words[1].starts_with("ospf") => {
+            if words[2] == "message-digest-key" {
+                4
+            } else {
+                3
+            }
+        }
+        "ip" | "ipv6" if words[1] == "prefix-list" => 5,
+        "match" | "set" if words[1] == "ip" || words[1] == "ipv6" => words.len() - 1,
+        "match" | "set" => 2,
+        _ => return None,
+    };
+    Some(words[..count].join(" "))
+}
+
+/// In the same order, whatever it was.
+fn sorted(config: &Config) -> String {
+    fn sort(nodes: &mut [Node]) {
+        nodes.sort_by(|one, other| one.line.cmp(&other.line));
+        nodes.iter_mut().for_each(|node| sort(&mut node.children));
+    }
+    let mut config = config.clone();
+    sort(&mut config.0);
+    config.text()
+}
+
+#[test]
+fn the_commands_lead_from_any_file_to_any_other() {
+    let mut random = Random(1);
+    let (mut before, mut running) = (Routing::default(), Frr::default());
+    // Others have their part, which stays.
+    running.read("ip route 10.0.0.0/8 192.0.2.9\ninterface eth0\n description theirs\nexit\n");
+    let mut told = 0;
+    for _ in 0..1_500 {
+        let after = file::random(&mut random);
+        let wanted = render(&after);
+        let all = Config::parse(&running.shown());
+        let owned = Owned::of(&before, &after);
+        let from = owned.part(&all);
+        let commands = diff(&from, &wanted);
+        running.read(&script(&commands).0);
+        let now = Config::parse(&running.shown());
+        assert_eq!(sorted(&owned.part(&now)), sorted(&wanted), "{}", script(&commands).0);
+        assert!(diff(&owned.part(&now), &wanted).is_empty());
+        let theirs = now.context("interface eth0").unwrap();
+        assert!(theirs.children.iter().any(|line| line.line == "description theirs"));
+        assert!(now.context("ip route 10.0.0.0/8 192.0.2.9").is_some());
+        // Whoever is not in the commands has no part in what they do.
+        for effect in sessions::effects(&from, &wanted, &commands) {
+            assert!(!commands.is_empty(), "{effect}");
+        }
+        told += commands.len();
+        before = after;
+    }
+    assert!(told > 10_000, "{told}");
+}
+
+#[test]
+fn a_file_of_which_nothing_changes_has_no_commands_and_no_effects() {
+    let mut random = Random(2);
+    for _ in 0..200 {
+        let wanted = render(&file::random(&mut random));
+        let shown = Config::parse(&wanted.text());
+        let commands = diff(&shown, &wanted);
+        assert!(commands.is_empty(), "{commands:?}");
+        assert!(sessions::effects(&shown, &wanted, &commands).is_empty());
+    }
+}

@@ -50,6 +50,7 @@ mod floods_at_the_router_starve_no_routing_protocol;
 mod flows_are_logged_to_files_and_collectors;
 mod flows_that_are_not_carried_pass_all_the_same;
 mod fpm_is_a_source_too;
+mod frr_is_told_what_the_file_says;
 mod ftp_passes_the_filter_and_translation;
 mod hosts_behind_a_masquerade_reach_the_world;
 mod hosts_find_their_routers;

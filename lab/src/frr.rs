@@ -1,7 +1,11 @@
 //! FRR on a host: the routing daemons a router of ours would run, each with its sockets and files
 //! in the host's folder.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -63,6 +67,11 @@ impl Frr {
         })?;
         self._processes.push(process);
         Ok(())
+    }
+
+    /// Where its daemons have the sockets by which its shell asks them.
+    pub fn sockets(&self) -> &Path {
+        &self.folder
     }
 
     /// Runs a command in its shell (`show ip route`); several lines configure it.

@@ -60,3 +60,17 @@ fn the_example_of_a_border_router_is_sound() {
         Router::read("router.toml", example, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!((router.interfaces.len(), router.routes.len()), (7, 5));
 }
+
+#[test]
+fn the_example_of_routing_daemons_is_sound() {
+    const PAGE: &str = include_str!("../../../docs/routing.md");
+    let (_, rest) = PAGE.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let example = example.replace("{ file = \"upstream.secret\" }", "\"geheim\"");
+    let router =
+        Router::read("router.toml", &example, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let bgp = router.routing.bgp.unwrap();
+    assert_eq!(bgp.instances[0].neighbours.len(), 2);
+    // What is secret is not shown, by whichever way.
+    assert!(!router.text.contains("geheim") && !format!("{bgp:?}").contains("geheim"));
+}

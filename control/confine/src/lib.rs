@@ -21,7 +21,8 @@ mod calls;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
-use tracing::warn;
+use nix::unistd::{Group, getgroups, setgroups};
+use tracing::{debug, warn};
 
 /// The capabilities that the daemon works with, and what for. The unit's `CapabilityBoundingSet` is
 /// this list and [`LOCKING`].
@@ -76,6 +77,23 @@ pub fn process() -> Result<(), ConfineError> {
         }
     }
     keep(&needed)
+}
+
+/// Joins a group, where there is one of that name and the process may: before [`process`], and before
+/// the first thread. Else whoever starts the daemon says so (`SupplementaryGroups` of the unit).
+pub fn join(name: &str) {
+    let joined = || -> nix::Result<()> {
+        let Some(group) = Group::from_name(name)? else { return Ok(()) };
+        let mut groups = getgroups()?;
+        if !groups.contains(&group.gid) {
+            groups.push(group.gid);
+            setgroups(&groups)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = joined() {
+        debug!("it cannot join the group {name}: {error}");
+    }
 }
 
 fn needed() -> CapsHashSet {

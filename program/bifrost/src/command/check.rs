@@ -23,7 +23,7 @@ struct Report {
     warnings: Vec<String>,
     ports: Vec<Taken>,
     linux: Vec<String>,
-    /// What would be done to Linux's interfaces and routes now.
+    /// What would be done to Linux's interfaces and routes now, and what FRR would be told.
     plan: Vec<String>,
     worker_cores: Vec<usize>,
 }
@@ -43,6 +43,10 @@ pub fn report(
     output: Output,
 ) -> Result<(), Failure> {
     let warnings = daemon::examine(router, registry).map_err(Failure::Said)?;
+    let refused = daemon::routing::is_refused(router);
+    if let Some(refused) = refused {
+        return Err(Failure::Said(refused));
+    }
     let names = interfaces::names();
     let taken = |rule: &config::PortRule| Taken {
         name: rule.name.to_string(),
@@ -90,9 +94,13 @@ impl Report {
     }
 }
 
-/// What the start would do to Linux's interfaces and routes now.
+/// What the start would do to Linux's interfaces and routes now, and tell FRR.
 fn plan(router: &Router) -> Vec<String> {
-    daemon::own::plan(router).unwrap_or_else(|wrong| vec![format!("now it could not be done: {wrong}")])
+    let plans = [daemon::own::plan(router), daemon::routing::plan(router)];
+    let told = |plan: Result<_, String>| {
+        plan.unwrap_or_else(|wrong| vec![format!("now it could not be done: {wrong}")])
+    };
+    plans.into_iter().flat_map(told).collect()
 }
 
 /// What Linux does to packets here and Bifrost does not, and what comes of it.

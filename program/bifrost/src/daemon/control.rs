@@ -36,6 +36,7 @@ use super::peers::Peers;
 use super::ports::Ports;
 use super::redundancy::Redundancy;
 use super::reload::Reloading;
+use super::routing::Telling;
 use super::rules::Rules;
 use super::section::Section;
 use super::sflow::{Sampler, Sflow};
@@ -85,13 +86,14 @@ pub(crate) struct Parts {
     pub(crate) fallback: Fallback,
     rules: Rules,
     own: Own,
+    telling: Telling,
 }
 
 /// How a part judges a configuration: [`Section::check`].
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -107,11 +109,12 @@ impl Parts {
         Logging::check,
         Sampler::check,
         Own::check,
+        Telling::check,
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
-    /// so rules come late; whether Linux takes a change of its own, when it has been made, so that
-    /// comes last.
+    /// so rules come late; whether Linux or FRR takes a change of its own, when it has been made, so
+    /// those come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts {
             sampler,
@@ -125,8 +128,12 @@ impl Parts {
             fallback,
             rules,
             own,
+            telling,
         } = self;
-        [sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules, own]
+        [
+            sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules, own,
+            telling,
+        ]
     }
 }
 
@@ -170,6 +177,7 @@ impl Control {
                 fallback: Fallback::default(),
                 rules: Rules::default(),
                 own: Own::default(),
+                telling: Telling::default(),
             },
             reloading,
             started: now,
@@ -296,6 +304,7 @@ impl Control {
         let more = forwarding.mirror.tick(&mut forwarding.tables)?;
         parts.ports.respect_linux(forwarding);
         parts.own.follow(&std::mem::take(&mut parts.ports.news.to_own), forwarding);
+        parts.telling.follow(forwarding);
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
         self.tunnels.ask(forwarding);

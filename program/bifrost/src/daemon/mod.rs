@@ -77,6 +77,7 @@ mod questions;
 mod redundancy;
 mod reload;
 mod routes;
+pub(crate) mod routing;
 mod rules;
 mod section;
 pub(crate) mod settings;
@@ -173,6 +174,9 @@ pub enum DaemonError {
     },
 }
 
+/// Who may speak with FRR's daemons.
+const FRR: &str = "frrvty";
+
 /// Runs until a signal says stop. An error is a sentence for the operator.
 pub fn run(start: Start) -> Result<(), String> {
     serve(start).map_err(|error| error.to_string())
@@ -181,6 +185,7 @@ pub fn run(start: Start) -> Result<(), String> {
 fn serve(start: Start) -> Result<(), DaemonError> {
     let Start { router, file, store, registry, signals, last_resort, notify } = start;
     // Before any thread is started, for each has what its maker has.
+    confine::join(FRR);
     confine::process()?;
     let online = Machine::this().cores.0;
     let cores = router.workers.cores_among(&online);

@@ -9,8 +9,9 @@
 //!
 //! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only
 //! by trying stands last. They apply in the opposite order: rules hold before ports are taken for
-//! which they are. One part cannot prepare beside what is in force: whether Linux takes interfaces
-//! and routes is known only when it has them. It prepares last of all, and takes them back if it must.
+//! which they are. Two parts cannot prepare beside what is in force: whether Linux takes interfaces and
+//! routes, and FRR its lines, is known only when they have them. They prepare last of all, and take
+//! them back if they must.
 
 use config::Router;
 use elements::router::Sampling;

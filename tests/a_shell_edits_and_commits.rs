@@ -206,7 +206,13 @@ fn as_a_person_types() {
     typing.types("top show | comp\t\r", "set police icmp rate 5");
     typing.types("commit confirmed 5\r", "[confirm within ");
     typing.types("confirm\r", "stays");
-    typing.types("exit\rexit\r", "> ");
+    typing.types("exit\r", "# ");
+    // What is pasted is as many lines as it has.
+    typing.types("\u{1b}[200~set interface p0 mtu 1300\rset log level debug\u{1b}[201~\r", "*# ");
+    typing.types("show | compare\r", "set log level debug");
+    typing.types("discard\r", "# ");
+    typing.types("exit\r", "> ");
+    typing.types("exit\r", "exit");
     assert_eq!(house.rate(), 5);
     assert!(house.file().contains("[interface.p0]\nmtu = 1400\n"), "{}", house.file());
 }

@@ -69,6 +69,13 @@ fn lines_are_read_from_a_pipe() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("pid 4711") && !text(&output.stdout).contains("eth0"));
+    let wrong = Command::new("sh")
+        .args(["-c", "printf '\\n# one\\nshwo ports\\n' | \"$1\" --socket \"$2\" cli", "sh"])
+        .arg(env!("CARGO_BIN_EXE_bifrost"))
+        .arg(rig.socket())
+        .output()
+        .unwrap();
+    assert!(text(&wrong.stderr).starts_with("bifrost: line 3: there is no command shwo"), "{wrong:?}");
 }
 
 #[test]

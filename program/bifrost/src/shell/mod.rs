@@ -70,12 +70,12 @@ impl ShellError {
         ShellError::Failure(Failure::Said(text.into()))
     }
 
-    /// Says it, and gives the code to end with.
-    fn tell(&self) -> u8 {
+    /// Says it, and where it was; gives the code to end with.
+    fn tell(&self, place: &str) -> u8 {
         match self {
             ShellError::Program(code) => return *code,
             ShellError::Failure(Failure::OutputClosed) => return 0,
-            error => eprintln!("bifrost: {error}"),
+            error => eprintln!("bifrost: {place}{error}"),
         }
         1
     }
@@ -89,14 +89,18 @@ pub fn run(cli: Cli, socket: &Path) -> Result<ExitCode, Failure> {
         return prompt::run(session);
     }
     if !cli.lines.is_empty() {
-        return Ok(each(&mut session, cli.lines.into_iter().map(Ok)));
+        return Ok(each(&mut session, cli.lines.into_iter().map(Ok), |_| String::new()));
     }
-    Ok(each(&mut session, std::io::stdin().lock().lines()))
+    Ok(each(&mut session, std::io::stdin().lock().lines(), |number| format!("line {number}: ")))
 }
 
 /// Does lines up to the first that fails: what follows may build on it.
-fn each(session: &mut Session, lines: impl Iterator<Item = std::io::Result<String>>) -> ExitCode {
-    for line in lines {
+fn each(
+    session: &mut Session,
+    lines: impl Iterator<Item = std::io::Result<String>>,
+    place: impl Fn(usize) -> String,
+) -> ExitCode {
+    for (before, line) in lines.enumerate() {
         let done = match line {
             Ok(line) => session.line(&line),
             Err(error) => Err(ShellError::said(format!("cannot read the lines: {error}"))),
@@ -104,7 +108,7 @@ fn each(session: &mut Session, lines: impl Iterator<Item = std::io::Result<Strin
         match done {
             Ok(Next::Line) => {}
             Ok(Next::End) => break,
-            Err(error) => return ExitCode::from(error.tell()),
+            Err(error) => return ExitCode::from(error.tell(&place(before + 1))),
         }
     }
     session.close();

@@ -17,6 +17,7 @@ use rustyline::{
     Helper, KeyEvent, RepeatCount,
 };
 
+use super::ShellError;
 use super::complete::{is_place, typed};
 use super::session::{Next, Session};
 use crate::command::Failure;
@@ -117,15 +118,24 @@ pub(super) fn run(session: Session) -> Result<ExitCode, Failure> {
             let _ = editor.history_mut().add(&line);
             let _ = editor.append_history(&lines);
         }
-        let done = session.borrow_mut().line(&line);
-        match done {
+        match lines_of(&mut session.borrow_mut(), &line) {
             Ok(Next::Line) => code = ExitCode::SUCCESS,
             Ok(Next::End) => break,
-            Err(error) => code = ExitCode::from(error.tell()),
+            Err(error) => code = ExitCode::from(error.tell("")),
         }
     }
     session.borrow_mut().close();
     Ok(code)
+}
+
+/// Does a line; or several that were pasted, up to the first that fails.
+fn lines_of(session: &mut Session, text: &str) -> Result<Next, ShellError> {
+    for line in text.split(['\n', '\r']) {
+        if session.line(line)? == Next::End {
+            return Ok(Next::End);
+        }
+    }
+    Ok(Next::Line)
 }
 
 /// Prints what could follow.

@@ -88,6 +88,8 @@ fn of_value(shape: &'static Shape) -> Vec<Offer> {
             }]
         }
         Shape::Flag => vec![Offer::word("true", ""), Offer::word("false", "")],
+        Shape::FlagOr(what) => vec![Offer::word("true", ""), Offer::word("false", ""), Offer::place(*what)],
+        Shape::NumberOrText(what) => vec![Offer::place(*what)],
         Shape::Text(what) | Shape::Lines(what) | Shape::List(what) | Shape::OneOrMore(what) => {
             vec![Offer::place(*what)]
         }

@@ -234,7 +234,13 @@ impl Changes {
         match shape {
             // What there is one of is replaced.
             Some(
-                Shape::Word(_) | Shape::Number { .. } | Shape::NumberOr(_) | Shape::Flag | Shape::Text(_),
+                Shape::Word(_)
+                | Shape::Number { .. }
+                | Shape::NumberOr(_)
+                | Shape::NumberOrText(_)
+                | Shape::Flag
+                | Shape::FlagOr(_)
+                | Shape::Text(_),
             ) => {}
             _ => self.go.push(format!("delete {path}")),
         }

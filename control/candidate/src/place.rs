@@ -120,8 +120,9 @@ impl Path {
                     path.spot = Spot::Keys(keys);
                 }
                 Spot::Map(_, shape) => {
-                    path.steps.push(Step::Key(word.text.clone(), Make::Value));
-                    path.spot = Spot::Value(shape);
+                    let (spot, make) = Spot::of(shape);
+                    path.steps.push(Step::Key(word.text.clone(), make));
+                    path.spot = spot;
                 }
                 Spot::Elements { by, keys } => {
                     let (value, nth) = element(&word.text);
@@ -214,12 +215,14 @@ mod tests {
     fn words_lead_through_sections_names_and_lists() {
         let (words, used) = steps("interface eth0 addresses 192.0.2.1/24").unwrap();
         assert_eq!((words.join(" ").as_str(), used), ("interface eth0 addresses", 3));
-        assert_eq!(steps("rou 10.0.0.0/8 via 192.0.2.1").unwrap().0.join(" "), "route 10.0.0.0/8 via");
+        assert_eq!(steps("route 10.0.0.0/8 vi 192.0.2.1").unwrap().0.join(" "), "route 10.0.0.0/8 via");
+        assert_eq!(steps("policy route_map out #1 match tag").unwrap().1, 6);
         assert_eq!(steps("port eth0 zero-copy").unwrap().0.join(" "), "port eth0 zero_copy");
         assert_eq!(steps("nat clamp #2 mss").unwrap().0.join(" "), "nat clamp #2 mss");
         assert_eq!(steps("new thing = 1").unwrap(), (vec!["new".into(), "thing".into()], 2));
         assert!(steps("interfaec").unwrap_err().contains("\"interface\""));
         assert!(steps("m").unwrap_err().contains("memory, mirror, metrics"));
+        assert!(steps("rou").unwrap_err().contains("route, routing"));
         assert!(steps("port eth0 lnae x").unwrap_err().contains("port eth0"));
     }
 

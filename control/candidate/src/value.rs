@@ -53,6 +53,18 @@ pub(crate) fn change(shape: &Shape, line: &str, words: &[Word]) -> Result<Change
                 None => return Err(wrong(&word, "true or false".to_owned())),
             }
         }
+        Shape::FlagOr(what) => match one(what.about())?.as_str() {
+            word @ ("true" | "false") => Change::Be(Tree::Flag(word == "true")),
+            word => Change::Be(Tree::Text(word.to_owned())),
+        },
+        Shape::NumberOrText(what) => {
+            let word = one(what.about())?;
+            Change::Be(
+                number(&word)
+                    .filter(|number| number.to_string() == word)
+                    .map_or(Tree::Text(word), Tree::Number),
+            )
+        }
         Shape::Text(what) => Change::Be(Tree::Text(text(*what, line, words)?)),
         Shape::Lines(what) => Change::Line(text(*what, line, words)?),
         Shape::List(what) => Change::Join(items(*what, words)?),
@@ -116,6 +128,12 @@ pub(crate) fn words_of(shape: &Shape, value: &Tree) -> Option<Vec<String>> {
         }
         (Shape::NumberOr(_), Tree::Number(number)) => Some(vec![number.to_string()]),
         (Shape::Flag, Tree::Flag(flag)) => Some(vec![flag.to_string()]),
+        (Shape::FlagOr(_), Tree::Flag(flag)) => Some(vec![flag.to_string()]),
+        (Shape::FlagOr(_), Tree::Text(text)) => {
+            (!["true", "false"].contains(&text.as_str())).then(|| vec![quote(text)])
+        }
+        (Shape::NumberOrText(_), Tree::Number(number)) => Some(vec![number.to_string()]),
+        (Shape::NumberOrText(_), Tree::Text(text)) => text.parse::<i64>().is_err().then(|| vec![quote(text)]),
         (Shape::Text(_), Tree::Text(text)) => Some(vec![quote(text)]),
         (Shape::Lines(_), Tree::Text(text)) => {
             let lines: Vec<&str> = text.strip_suffix('\n')?.split('\n').collect();

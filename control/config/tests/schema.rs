@@ -63,10 +63,19 @@ fn below(keys: &'static [Key], above: &str, before: &str, found: &mut Vec<Place>
         let title = if above.is_empty() { key.name.to_owned() } else { format!("{above}.{}", key.name) };
         let (title, header, keys) = match &key.shape {
             Shape::Table(keys) => (title.clone(), format!("[{title}]\n"), *keys),
+            Shape::Map { value: Shape::Listed { keys, .. }, .. } => {
+                let title = format!("{title}.x");
+                let header = format!("[[{title}]]\n");
+                inside += &header;
+                (title, header, *keys)
+            }
             Shape::Named { keys, .. } => (format!("{title}.x"), format!("[{title}.x]\n"), *keys),
             Shape::Listed { by, keys, inline: false } => {
                 let header = format!("[[{title}]]\n");
-                inside += &format!("{header}{by} = \"m0\"\n");
+                inside += &header;
+                if !by.is_empty() {
+                    inside += &format!("{by} = \"m0\"\n");
+                }
                 (title.clone(), header, *keys)
             }
             Shape::Listed { keys, inline: true, .. } => {

@@ -57,6 +57,8 @@ fn value(shape: &Shape) -> Value {
         Shape::Number { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Shape::NumberOr(words) => json!({ "anyOf": [{ "type": "integer" }, { "enum": words }] }),
         Shape::Flag => json!({ "type": "boolean" }),
+        Shape::FlagOr(_) => json!({ "type": ["boolean", "string"] }),
+        Shape::NumberOrText(_) => json!({ "type": ["integer", "string"] }),
         Shape::Text(What::Cores) => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "integer" } }] })
         }

@@ -11,6 +11,7 @@ mod machine;
 mod network;
 mod policy;
 mod records;
+mod routing;
 
 pub use json::json_schema;
 
@@ -72,6 +73,10 @@ pub enum Shape {
     NumberOr(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
+    /// `true`, `false`, or a text.
+    FlagOr(What),
+    /// A whole number, or a text.
+    NumberOrText(What),
     /// A text.
     Text(What),
     /// A text of several lines.
@@ -203,6 +208,11 @@ pub static ROOT: &[Key] = &[
         Shape::Listed { by: "to", keys: network::ROUTE, inline: false },
         "static routes, which Linux gets",
     ),
+    key("routing", Shape::Table(routing::ROUTING), "how FRR is reached, and lines of its own"),
+    key("bgp", Shape::Table(routing::BGP), "BGP, by FRR"),
+    key("ospf", Shape::Table(routing::OSPF), "OSPF for IPv4, by FRR"),
+    key("ospf6", Shape::Table(routing::OSPF6), "OSPF for IPv6, by FRR"),
+    key("policy", Shape::Table(routing::POLICY), "lists and route maps of FRR's"),
     key("workers", Shape::Table(machine::WORKERS), "threads that forward, and their cores"),
     key("memory", Shape::Table(machine::MEMORY), "packet buffers"),
     key("tables", Shape::Table(machine::TABLES), "the most entries that tables can hold"),

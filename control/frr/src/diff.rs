@@ -89,7 +89,7 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
             }
         }
         if node.is_context() {
-            let inside = [contexts, &[node.line.clone()]].concat();
+            let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, inner_of, &node.children);
             way.new.extend([inner.first, inner.new, inner.last].concat());
         }
@@ -99,7 +99,7 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
         let stays =
             node.shared || node.line.starts_with("interface ") || node.line.starts_with("address-family ");
         if node.is_context() && stays {
-            let inside = [contexts, &[node.line.clone()]].concat();
+            let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, &node.children, &[]);
             way.last.extend([inner.first, inner.new, inner.last].concat());
         } else if node.line.starts_with("router ") || is_of_a_list_that_stays(&node.line, to) {

@@ -102,7 +102,7 @@ pub struct RouteMapEntry {
 
 pub(super) fn policy(page: &mut Page, mut section: Section, uses: &mut Uses) -> Policy {
     let mut lists = Vec::new();
-    let kinds: [(&str, fn(&str) -> Read); 4] = [
+    let kinds: [(&str, ReadEntry); 4] = [
         ("prefix_list", prefix_entry),
         ("as_path_list", as_path_entry),
         ("community_list", community_entry),
@@ -123,6 +123,8 @@ pub(super) fn policy(page: &mut Page, mut section: Section, uses: &mut Uses) -> 
 
 /// What a list that has it is of, and its form; or what is wrong.
 type Read = Result<(ListKind, String), String>;
+/// How an entry of a list is read.
+type ReadEntry = fn(&str) -> Read;
 /// An array's name, where it stands, and what it has.
 type Named<'a> = (&'a str, Range<usize>, Vec<&'a Spanned<DeValue<'a>>>);
 
@@ -163,7 +165,7 @@ fn list(
     name: &str,
     at: Range<usize>,
     items: &[&Spanned<DeValue>],
-    read: fn(&str) -> Read,
+    read: ReadEntry,
 ) -> Option<List> {
     let expected = match key {
         "prefix_list" => "such as \"permit 192.0.2.0/24\", \"deny 10.0.0.0/8 ge 9 le 24\"",

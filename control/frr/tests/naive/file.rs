@@ -82,7 +82,7 @@ pub fn text(random: &mut Random) -> String {
 
 fn bgp(random: &mut Random, text: &mut String) {
     for vrf in ["", ".vrf.red"] {
-        if vrf != "" && random.below(3) > 0 {
+        if !vrf.is_empty() && random.below(3) > 0 {
             continue;
         }
         *text += &format!("[bgp{vrf}]\n");

@@ -163,12 +163,12 @@ pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
     if !router.routing.says_any() {
         return Ok(Vec::new());
     }
-    planned(&Routing::default(), router)
+    planned(&Routing::default(), router, false)
 }
 
-fn planned(before: &Routing, after: &Router) -> Result<Vec<String>, String> {
+fn planned(before: &Routing, after: &Router, was_told: bool) -> Result<Vec<String>, String> {
     let frr = Frr::of(after);
-    if !is_ready(&frr, before, &after.routing)? {
+    if !is_ready(&frr, before, &after.routing, was_told)? {
         return Ok(Vec::new());
     }
     is_grammatical(after)?;
@@ -176,18 +176,24 @@ fn planned(before: &Routing, after: &Router) -> Result<Vec<String>, String> {
     Ok(Plan::of(&frr, &owned, render(&after.routing))?.lines())
 }
 
-/// Whether FRR can be told; no: it need not be.
+/// Whether FRR can be told; no: it need not be now.
 ///
 /// # Errors
 /// It must be told, and is not there.
-fn is_ready(frr: &Frr, before: &Routing, after: &Routing) -> Result<bool, String> {
-    match frr.is_there(after) {
-        Ok(()) => Ok(true),
-        // What the file does not say any more is gone with FRR; and where nothing of this changes,
-        // what else does need not wait for it.
-        Err(_) if !after.says_any() || before == after => Ok(false),
-        Err(wrong) => Err(wrong),
+fn is_ready(frr: &Frr, before: &Routing, after: &Routing, was_told: bool) -> Result<bool, String> {
+    let Err(wrong) = frr.is_there(after) else { return Ok(true) };
+    // What the file does not say any more is gone with FRR; and where nothing of this changes, what
+    // else does need not wait for it.
+    if !after.says_any() || before == after {
+        return Ok(false);
     }
+    // One that ended since it was told is told when it is back: nothing of it can be wrong now, and
+    // a way back must not wait for it.
+    if was_told && before.says_any() && frr.is_there(before).is_err() {
+        warn!("{wrong}; FRR is told what the file says when it is back");
+        return Ok(false);
+    }
+    Err(wrong)
 }
 
 impl Telling {
@@ -228,7 +234,8 @@ impl Section for Telling {
         if !before.says_any() && !after.says_any() {
             return Vec::new();
         }
-        planned(before, &change.after).unwrap_or_else(|wrong| vec![format!("it would be refused: {wrong}")])
+        planned(before, &change.after, self.told.is_some())
+            .unwrap_or_else(|wrong| vec![format!("it would be refused: {wrong}")])
     }
 
     /// FRR is told: whether it takes a line is known only then.
@@ -240,7 +247,7 @@ impl Section for Telling {
         }
         forwarding.plane.takes_long();
         let frr = Frr::of(&change.after);
-        if !is_ready(&frr, before, after)? {
+        if !is_ready(&frr, before, after, self.told.is_some())? {
             return Ok(());
         }
         is_grammatical(&change.after)?;

@@ -45,7 +45,7 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 19] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),

@@ -11,8 +11,7 @@ pub struct Account {
     pub id: u32,
     /// As the first packet came.
     pub original: Tuple,
-    /// As answers come: the reversed original, unless the flow is translated, or leaves by an
-    /// interface that another table routes.
+    /// As answers come: the reversed original, unless the flow is translated.
     pub reply: Tuple,
     /// When the flow began, in ns of the clock that the table is given; exact to 128 ns.
     pub start: u64,
@@ -38,6 +37,6 @@ pub struct Account {
 impl Account {
     /// Whether its addresses or ports are translated.
     pub fn is_translated(&self) -> bool {
-        !self.reply.says_the_same(&self.original.reversed())
+        self.reply != self.original.reversed()
     }
 }

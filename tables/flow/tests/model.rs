@@ -275,8 +275,7 @@ impl Both {
             prop_assert!(shown.iter().any(|(_, account)| agrees(account, flow, End::Slice)), "{:?}", flow);
         }
         for (hit, account) in &shown {
-            let own = account.reply != account.original.reversed();
-            prop_assert_eq!((hit.id(), hit.translated), (account.id, own));
+            prop_assert_eq!((hit.id(), hit.translated), (account.id, account.is_translated()));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use config::schema::{Key, ROOT, Shape, find};
 use crate::place::element_word;
 use crate::tree::Tree;
 use crate::value::words_of;
-use crate::words::quote;
+use crate::words::{quote, quoted};
 
 /// The set-lines that make a document of an empty one.
 pub fn lines(document: &Tree) -> Vec<String> {
@@ -35,7 +35,7 @@ impl Lines {
         let Tree::Table(pairs) = table else { return self.literal(path, table) };
         for (name, value) in pairs {
             let key = keys.and_then(|keys| find(keys, name));
-            self.value(&with(path, &quote(name)), key.map(|key| &key.shape), value);
+            self.value(&with(path, &key_word(keys, name)), key.map(|key| &key.shape), value);
         }
     }
 
@@ -80,6 +80,14 @@ impl Lines {
     }
 }
 
+/// The word for a key of a document.
+fn key_word(keys: Option<&'static [Key]>, name: &str) -> String {
+    match keys {
+        Some(keys) if find(keys, name).is_none() => quoted(name),
+        _ => quote(name),
+    }
+}
+
 fn is_tables(list: &[Tree]) -> bool {
     !list.is_empty() && list.iter().all(|one| matches!(one, Tree::Table(_)))
 }
@@ -118,11 +126,11 @@ impl Changes {
     fn table(&mut self, path: &str, keys: Option<&'static [Key]>, before: &Tree, after: &Tree) {
         let (Tree::Table(old), Tree::Table(new)) = (before, after) else { return };
         for (name, _) in old.iter().filter(|(name, _)| after.get(name).is_none()) {
-            self.go.push(format!("delete {}", with(path, &quote(name))));
+            self.go.push(format!("delete {}", with(path, &key_word(keys, name))));
         }
         for (name, value) in new {
             let shape = keys.and_then(|keys| find(keys, name)).map(|key| &key.shape);
-            self.pair(&with(path, &quote(name)), shape, before.get(name), value);
+            self.pair(&with(path, &key_word(keys, name)), shape, before.get(name), value);
         }
     }
 

@@ -165,11 +165,14 @@ impl Path {
 
 /// The key that a word means: by its name, with `-` for `_`, or by a beginning that no other has.
 pub(crate) fn named(keys: &'static [Key], word: &Word) -> Result<&'static Key, EditError> {
-    let text = word.text.replace('-', "_");
+    // In quotes it is as it stands: the key of a document that nobody knows may be the beginning of
+    // one that is known.
+    let text = if word.quoted { word.text.clone() } else { word.text.replace('-', "_") };
     if let Some(key) = schema::find(keys, &text) {
         return Ok(key);
     }
-    let mut begun = keys.iter().filter(|key| !text.is_empty() && key.name.starts_with(&text));
+    let begins = |key: &&Key| !word.quoted && !text.is_empty() && key.name.starts_with(&text);
+    let mut begun = keys.iter().filter(begins);
     match (begun.next(), begun.next()) {
         (Some(key), None) => Ok(key),
         (Some(one), Some(other)) => {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use lab::{Lab, Router, wait_for};
@@ -138,8 +139,12 @@ fn by_lines_and_by_several_administrators() {
         host.run(&format!("setpriv --reuid 65534 --regid 0 --clear-groups {words} 2>&1"))
             .map_err(|error| error.to_string())
     };
-    let held = format!("(echo configure exclusive; sleep 20) | {} & echo $!", house.words("alice", &[]));
-    host.run(&format!("({held}) >{} 2>&1 &", house.path("held").display())).unwrap();
+    // Her session lasts for as long as somebody may type.
+    let mut shell = host.command("sh");
+    shell.args(["-c", &house.words("alice", &[])]);
+    let mut alice = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut keyboard = alice.stdin.take().unwrap();
+    keyboard.write_all(b"configure exclusive\n").unwrap();
     wait_for("the lock", Duration::from_secs(10), || match as_nobody(&["show lock"]) {
         Ok(said) if said.starts_with("root has locked") => Ok(()),
         said => Err(format!("{said:?}")),
@@ -151,6 +156,8 @@ fn by_lines_and_by_several_administrators() {
     assert!(as_nobody(&["unlock force"]).unwrap().contains("nobody has locked"));
     assert!(as_nobody(&["rollback 4"]).unwrap().contains("is in force"));
     assert_eq!(house.rate(), 3);
+    drop(keyboard);
+    alice.wait().unwrap();
 }
 
 /// Keys on a terminal, and what is seen there.

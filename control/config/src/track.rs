@@ -46,7 +46,8 @@ pub(crate) struct Written<Lower> {
 }
 
 /// What an entry should be.
-pub(crate) const EXPECTED: &str = "{ interface = \"wan0\" }, { bfd = \"192.0.2.1\" }, or { route = \"0.0.0.0/0\" }, also with from = \"bgp\"";
+pub(crate) const EXPECTED: &str = "{ interface = \"wan0\" }, { bfd = \"192.0.2.1\" }, or \
+                                   { route = \"0.0.0.0/0\" }, also with from = \"bgp\"";
 
 impl<Lower> Written<Lower> {
     /// `None`: it is not one thing.

@@ -128,6 +128,34 @@ fn the_readers_know_the_same_keys() {
 }
 
 #[test]
+fn the_readers_know_the_same_ranges() {
+    let (mut asked, mut others) = (0, Vec::new());
+    for place in places() {
+        for key in place.keys {
+            let Shape::Number { least, most } = key.shape else { continue };
+            let refused = |number: i64| {
+                let said = read(&place.with(&format!("{} = {number}", key.name)));
+                said.is_err_and(|said| {
+                    said.lines().any(|line| line.contains(key.name) && line.contains("range"))
+                })
+            };
+            // Of readers that say so.
+            if refused(i64::MAX) {
+                // Some read no negative numbers at all.
+                let ends =
+                    [least == 0 || refused(least - 1), refused(least), refused(most), refused(most + 1)];
+                if ends != [true, false, false, true] {
+                    others.push(format!("[{}] {}: {ends:?}", place.title, key.name));
+                }
+                asked += 1;
+            }
+        }
+    }
+    assert!(others.is_empty(), "{others:#?}");
+    assert!(asked > 40, "{asked}");
+}
+
+#[test]
 fn the_readers_know_the_same_words() {
     let mut asked = 0;
     for place in places() {

@@ -190,25 +190,7 @@ fn of_family(page: &mut Page, mut section: Section, family: Family, uses: &mut U
         }
         networks.push(network);
     }
-    let own: &[(&str, &str)] = match family {
-        Family::Ipv4 => &[
-            ("connected", "connected"),
-            ("kernel", "kernel"),
-            ("static", "static"),
-            ("ospf", "ospf"),
-            ("rip", "rip"),
-            ("isis", "isis"),
-        ],
-        Family::Ipv6 => &[
-            ("connected", "connected"),
-            ("kernel", "kernel"),
-            ("static", "static"),
-            ("ospf6", "ospf6"),
-            ("ripng", "ripng"),
-            ("isis", "isis"),
-        ],
-    };
-    let redistribute = redistribute(page, &mut section, own, false, uses);
+    let redistribute = redistribute(page, &mut section, family, "bgp", uses);
     let maximum_paths = section.number(page, "maximum_paths", 1..=64).map(|number| number as u16);
     section.finish(page);
     BgpFamily { networks, redistribute, maximum_paths }

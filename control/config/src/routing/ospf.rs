@@ -115,25 +115,7 @@ pub(super) fn ospf(
     let title = if family == Family::Ipv4 { "ospf" } else { "ospf6" };
     let router_id = router_id(page, &mut section);
     let bandwidth = section.number(page, "reference_bandwidth", 1..=4_294_967).map(|rate| rate as u32);
-    let own: &[(&str, &str)] = match family {
-        Family::Ipv4 => &[
-            ("connected", "connected"),
-            ("kernel", "kernel"),
-            ("static", "static"),
-            ("bgp", "bgp"),
-            ("rip", "rip"),
-            ("isis", "isis"),
-        ],
-        Family::Ipv6 => &[
-            ("connected", "connected"),
-            ("kernel", "kernel"),
-            ("static", "static"),
-            ("bgp", "bgp"),
-            ("ripng", "ripng"),
-            ("isis", "isis"),
-        ],
-    };
-    let redistribute = redistribute(page, &mut section, own, true, uses);
+    let redistribute = redistribute(page, &mut section, family, title, uses);
     let default = section.section(page, "default", &format!("[{title}.default]")).map(|mut keys| {
         let default = DefaultRoute {
             always: keys.flag(page, "always").unwrap_or(false),

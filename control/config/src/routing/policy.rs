@@ -423,7 +423,11 @@ fn sets(page: &mut Page, mut keys: Section, lines: &mut Vec<String>) {
         IpAddr::V4(hop) => format!("set ip next-hop {hop}"),
         IpAddr::V6(hop) => format!("set ipv6 next-hop global {hop}"),
     }));
-    let read = |page: &mut Page, item: &Spanned<DeValue>| match number_of(item.get_ref()) {
+    let number = |value: &DeValue| match value {
+        DeValue::String(text) => text.parse().ok(),
+        other => number_of(other),
+    };
+    let read = |page: &mut Page, item: &Spanned<DeValue>| match number(item.get_ref()) {
         Some(number @ 1..=0xffff_ffff) => Some(number.to_string()),
         _ => {
             let hint = Hint::expected("a list of AS numbers, such as [65001, 65001]");

@@ -184,14 +184,26 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     }
 }
 
-/// A list of what a protocol redistributes: words, or tables with `from`.
+/// Where routes of a family come from.
+fn protocols(family: Family) -> [(&'static str, &'static str); 7] {
+    let [ospf, rip] = match family {
+        Family::Ipv4 => ["ospf", "rip"],
+        Family::Ipv6 => ["ospf6", "ripng"],
+    };
+    ["connected", "kernel", "static", "bgp", ospf, rip, "isis"].map(|word| (word, word))
+}
+
+/// A list of what the protocol `into` redistributes: words, or tables with `from`.
 pub(super) fn redistribute(
     page: &mut Page,
     section: &mut Section,
-    protocols: &[(&'static str, &'static str)],
-    ospf: bool,
+    family: Family,
+    into: &str,
     uses: &mut Uses,
 ) -> Vec<Redistribute> {
+    let others: Vec<_> = protocols(family).into_iter().filter(|(word, _)| *word != into).collect();
+    let protocols = &others[..];
+    let ospf = into != "bgp";
     let words: Vec<&str> = protocols.iter().map(|(word, _)| *word).collect();
     let expected = format!("a list of {}, or of {{ from = \"...\", route_map = \"...\" }}", words.join(", "));
     let read = |page: &mut Page, item: &Spanned<DeValue>| match item.get_ref() {

@@ -35,6 +35,7 @@ fn table(keys: &[Key], whole: bool) -> Value {
 }
 
 fn value(shape: &Shape) -> Value {
+    let items = |types: &[&str]| json!({ "type": "array", "items": { "type": types } });
     let texts = json!({ "type": "array", "items": { "type": "string" } });
     match shape {
         Shape::Table(keys) | Shape::Inline(keys) => table(keys, true),
@@ -63,6 +64,8 @@ fn value(shape: &Shape) -> Value {
             json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "integer" } }] })
         }
         Shape::Text(_) => json!({ "type": "string" }),
+        Shape::List(What::Network | What::Origin) => items(&["string", "object"]),
+        Shape::List(What::Number) => items(&["integer", "string"]),
         Shape::List(_) => texts,
         Shape::Lines(_) | Shape::OneOrMore(_) => json!({ "anyOf": [{ "type": "string" }, texts] }),
     }

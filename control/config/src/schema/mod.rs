@@ -128,6 +128,12 @@ pub enum What {
     Cores,
     /// What nobody else is to know.
     Secret,
+    /// A prefix, in a list of BGP's also with more: `{ prefix = "192.0.2.0/24", route_map = "out" }`.
+    Network,
+    /// Where routes come from, also with more: `{ from = "static", metric = 10 }`.
+    Origin,
+    /// A whole number, in a list.
+    Number,
     /// Any words.
     Words,
 }
@@ -155,6 +161,9 @@ impl What {
             What::Ports => "PORTS",
             What::Cores => "CORES",
             What::Secret => "SECRET",
+            What::Network => "PREFIX",
+            What::Origin => "PROTOCOL",
+            What::Number => "NUMBER",
             What::Words => "TEXT",
         }
     }
@@ -181,6 +190,9 @@ impl What {
             What::Ports => "ports, such as 443 or 2000-2001",
             What::Cores => "cores, such as 1-3 or 2-5,8",
             What::Secret => "a secret",
+            What::Network => "a prefix, such as 192.0.2.0/24",
+            What::Origin => "where routes come from, such as connected or static",
+            What::Number => "a whole number",
             What::Words => "a text; quote it if it has spaces",
         }
     }

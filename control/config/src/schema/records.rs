@@ -3,8 +3,8 @@
 use super::*;
 
 pub(super) static FLOW_LOG: &[Key] = &[
-    number("sample", 1, U32, "log one flow in so many").or("1"),
-    number("queue", 1_024, 16_777_216, "records that may wait for the log's own thread").or("65536"),
+    number("sample", 1, 1_000_000, "log one flow in so many").or("1"),
+    number("queue", 64, 16_777_216, "records that may wait for the log's own thread").or("65536"),
     key(
         "collector",
         Shape::Listed { by: "address", keys: COLLECTOR, inline: false },

@@ -7,40 +7,39 @@ pub(super) static ROUTING: &[Key] = &[
     key("frr", Shape::Lines(What::Words), "lines as FRR's `show running-config` has them"),
 ];
 
-pub(super) static BGP: &[Key] = &[
-    number("as", 1, U32, "the number of the autonomous system").needed(),
-    text("router_id", What::Address, "else FRR's choice"),
-    flag("ebgp_requires_policy", "no routes to and from another AS without a policy").or("true"),
-    flag("log_neighbour_changes", "log that sessions begin and end").or("false"),
-    flag("graceful_restart", "neighbours keep forwarding while BGP restarts").or("false"),
-    text("keepalive", What::Time, "between keepalives of all neighbours; with hold"),
-    text("hold", What::Time, "until a silent neighbour is gone; with keepalive"),
-    key("ipv4", Shape::Table(BGP_FAMILY), "what is told of IPv4"),
-    key("ipv6", Shape::Table(BGP_FAMILY), "what is told of IPv6"),
-    key("group", Shape::Named { names: What::Name, keys: GROUP }, "the keys of a neighbour, for several"),
-    key("neighbour", Shape::Named { names: What::Address, keys: NEIGHBOUR }, "neighbours, by address"),
-    key("vrf", Shape::Named { names: What::Interface, keys: BGP_VRF }, "BGP in a VRF"),
-];
+/// BGP of a table: `as`, and what only the main one has.
+macro_rules! bgp {
+    ($asn:expr $(, $more:expr)*) => {
+        &[
+            $asn,
+            text("router_id", What::Address, "else FRR's choice"),
+            flag("ebgp_requires_policy", "no routes to and from another AS without a policy").or("true"),
+            flag("log_neighbour_changes", "log that sessions begin and end").or("false"),
+            flag("graceful_restart", "neighbours keep forwarding while BGP restarts").or("false"),
+            text("keepalive", What::Time, "between keepalives of all neighbours; with hold"),
+            text("hold", What::Time, "until a silent neighbour is gone; with keepalive"),
+            key("ipv4", Shape::Table(BGP_FAMILY), "what is told of IPv4"),
+            key("ipv6", Shape::Table(BGP_FAMILY), "what is told of IPv6"),
+            key("neighbour", Shape::Named { names: What::Address, keys: NEIGHBOUR }, "neighbours, by address"),
+            $($more,)*
+        ]
+    };
+}
 
-static BGP_VRF: &[Key] = &[
-    number("as", 1, U32, "else that of the main table"),
-    text("router_id", What::Address, "else FRR's choice"),
-    flag("ebgp_requires_policy", "no routes to and from another AS without a policy").or("true"),
-    flag("log_neighbour_changes", "log that sessions begin and end").or("false"),
-    flag("graceful_restart", "neighbours keep forwarding while BGP restarts").or("false"),
-    text("keepalive", What::Time, "between keepalives of all neighbours; with hold"),
-    text("hold", What::Time, "until a silent neighbour is gone; with keepalive"),
-    key("ipv4", Shape::Table(BGP_FAMILY), "what is told of IPv4"),
-    key("ipv6", Shape::Table(BGP_FAMILY), "what is told of IPv6"),
-    key("neighbour", Shape::Named { names: What::Address, keys: NEIGHBOUR }, "neighbours, by address"),
-];
+pub(super) static BGP: &[Key] = bgp!(
+    number("as", 1, U32, "the number of the autonomous system").needed(),
+    key("group", Shape::Named { names: What::Name, keys: GROUP }, "the keys of a neighbour, for several"),
+    key("vrf", Shape::Named { names: What::Interface, keys: BGP_VRF }, "BGP in a VRF")
+);
+static BGP_VRF: &[Key] = bgp!(number("as", 1, U32, "else that of the main table"));
 
 static BGP_FAMILY: &[Key] = &[
-    list("networks", What::Prefix, "prefixes that are told of while there is a route to them"),
-    list("redistribute", What::Words, "routes of others: connected, static, kernel or others"),
-    number("maximum_paths", 1, 256, "how many equal paths are used"),
+    list("networks", What::Network, "prefixes that are told of while there is a route to them"),
+    list("redistribute", What::Origin, "routes of others"),
+    number("maximum_paths", 1, 64, "how many equal paths are used"),
 ];
 
+/// A neighbour of BGP, or several alike.
 macro_rules! neighbour {
     ($($first:expr),*) => {
         &[
@@ -80,12 +79,13 @@ static EXCHANGE: &[Key] = &[
     flag("route_reflector_client", "it is a client of this route reflector"),
 ];
 
+/// OSPF of a family whose interfaces have these keys.
 macro_rules! ospf {
     ($interface:expr) => {
         &[
             text("router_id", What::Address, "else FRR's choice"),
             number("reference_bandwidth", 1, 4_294_967, "in Mbit/s: what costs 1"),
-            list("redistribute", What::Words, "routes of others: connected, static, bgp or others"),
+            list("redistribute", What::Origin, "routes of others"),
             key("default", Shape::Table(DEFAULT), "tell of a default route"),
             key("area", Shape::Named { names: What::Words, keys: AREA }, "areas that are not as usual"),
             key("interface", Shape::Named { names: What::Interface, keys: $interface }, "interfaces"),
@@ -108,8 +108,9 @@ static AREA: &[Key] = &[
     list("ranges", What::Prefix, "told of as one outside of the area"),
 ];
 
+/// An interface of OSPF's, with these kinds of links, and what only one family has.
 macro_rules! ospf_interface {
-    ($($more:expr),*) => {
+    ($networks:expr $(, $more:expr)*) => {
         &[
             key("area", Shape::NumberOrText(What::Words), "its area, such as 0 or 0.0.0.0").needed(),
             number("cost", 1, 65_535, "what it costs"),
@@ -117,7 +118,7 @@ macro_rules! ospf_interface {
             text("hello", What::Time, "between hellos"),
             text("dead", What::Time, "until a silent neighbour is gone"),
             number("priority", 0, 255, "to become the designated router"),
-            key("network", Shape::NumberOrText(What::Words), "such as broadcast or point-to-point"),
+            word("network", $networks, "what kind of a link it is"),
             flag("bfd", "whether BFD tells that neighbours are gone").or("false"),
             $($more,)*
         ]
@@ -125,8 +126,9 @@ macro_rules! ospf_interface {
 }
 
 static OSPF_INTERFACE: &[Key] =
-    ospf_interface!(key("authentication", Shape::Inline(AUTHENTICATION), "MD5, or a password"));
-static OSPF6_INTERFACE: &[Key] = ospf_interface!();
+    ospf_interface!(NETWORKS, key("authentication", Shape::Inline(AUTHENTICATION), "MD5, or a password"));
+static OSPF6_INTERFACE: &[Key] = ospf_interface!(&["broadcast", "point-to-point"]);
+const NETWORKS: &[&str] = &["broadcast", "point-to-point", "point-to-multipoint", "non-broadcast"];
 
 static AUTHENTICATION: &[Key] = &[
     number("key_id", 1, 255, "of MD5; without it a password in clear"),
@@ -156,8 +158,8 @@ const ROUTE_MAP: &Shape = &Shape::Listed { by: "", keys: ENTRY, inline: false };
 static ENTRY: &[Key] = &[
     number("seq", 1, 65_535, "else 10 more than the one before"),
     word("action", &["permit", "deny"], "what becomes of what matches").or("\"permit\""),
-    text("description", What::Words, "what it is for"),
-    key("match", Shape::Table(MATCH), "what it is for"),
+    text("description", What::Words, "for whoever reads it"),
+    key("match", Shape::Table(MATCH), "what a route must have, all of it"),
     key("set", Shape::Table(SET), "what is changed"),
     word("on_match", &["next"], "go on with the next entry"),
 ];
@@ -179,11 +181,11 @@ static SET: &[Key] = &[
     list("add_community", What::Words, "communities that come to them"),
     list("large_community", What::Words, "large communities, instead of those that there are"),
     list("add_large_community", What::Words, "large communities that come to them"),
-    key("metric", Shape::NumberOrText(What::Words), "the metric"),
+    number("metric", 0, U32, "the metric, or MED"),
     number("weight", 0, U32, "the weight"),
     number("tag", 1, U32, "the tag"),
     word("origin", &["igp", "egp", "incomplete"], "the origin"),
     number("metric_type", 1, 2, "the type of OSPF's metric"),
-    key("next_hop", Shape::NumberOrText(What::Address), "the next hop"),
-    list("as_path_prepend", What::Words, "AS numbers in front of the path"),
+    text("next_hop", What::Address, "the next hop"),
+    list("as_path_prepend", What::Number, "AS numbers in front of the path"),
 ];

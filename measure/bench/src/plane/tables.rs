@@ -55,13 +55,22 @@ fn vlan(n: usize, side: usize) -> InterfaceId {
     InterfaceId(InterfaceId::FIRST_LOGICAL.0 + (2 * n + side) as u16)
 }
 
+/// Tables of VRFs stand where IPv6 routes do, and small ones whose prefixes lie far apart take more
+/// room than a large one (`[tables] ipv6`).
+fn capacity(case: &Case) -> Capacity {
+    match case.trunk {
+        Trunk::Vrfs(_) => Capacity { ipv6: 4_000_000, ..Capacity::default() },
+        _ => Capacity::default(),
+    }
+}
+
 /// The frames that come in by the first port, and by the second.
 pub type Frames = [Vec<Frame>; 2];
 
 /// The tables: the routes by 16 gateways behind the second port, and the senders behind the first.
 pub fn tables(case: &Case, random: &mut Random) -> (Tables, Frames) {
     // Invariant of all `expect`s here: a bench that cannot make its tables has nothing to measure.
-    let mut tables = Tables::new(Capacity::default(), None).expect("tables");
+    let mut tables = Tables::new(capacity(case), None).expect("tables");
     let mut flags =
         InterfaceFlags::UP | InterfaceFlags::QUEUE | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
     if case.besides == Besides::ReversePath {

@@ -36,7 +36,7 @@ use super::peers::Peers;
 use super::ports::Ports;
 use super::redundancy::Redundancy;
 use super::reload::Reloading;
-use super::routing::Telling;
+use super::routing::RoutingDaemons;
 use super::rules::Rules;
 use super::section::Section;
 use super::sflow::{Sampler, Sflow};
@@ -86,7 +86,7 @@ pub(crate) struct Parts {
     pub(crate) fallback: Fallback,
     rules: Rules,
     own: Own,
-    telling: Telling,
+    routing_daemons: RoutingDaemons,
 }
 
 /// How a part judges a configuration: [`Section::check`].
@@ -109,7 +109,7 @@ impl Parts {
         Logging::check,
         Sampler::check,
         Own::check,
-        Telling::check,
+        RoutingDaemons::check,
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
@@ -128,11 +128,21 @@ impl Parts {
             fallback,
             rules,
             own,
-            telling,
+            routing_daemons,
         } = self;
         [
-            sampler, logging, mirroring, redundancy, discovery, bfd, flow_table, ports, fallback, rules, own,
-            telling,
+            sampler,
+            logging,
+            mirroring,
+            redundancy,
+            discovery,
+            bfd,
+            flow_table,
+            ports,
+            fallback,
+            rules,
+            own,
+            routing_daemons,
         ]
     }
 }
@@ -177,7 +187,7 @@ impl Control {
                 fallback: Fallback::default(),
                 rules: Rules::default(),
                 own: Own::default(),
-                telling: Telling::default(),
+                routing_daemons: RoutingDaemons::default(),
             },
             reloading,
             started: now,
@@ -304,7 +314,7 @@ impl Control {
         let more = forwarding.mirror.tick(&mut forwarding.tables)?;
         parts.ports.respect_linux(forwarding);
         parts.own.follow(&std::mem::take(&mut parts.ports.news.to_own), forwarding);
-        parts.telling.follow(forwarding);
+        parts.routing_daemons.follow(forwarding);
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
         self.tunnels.ask(forwarding);

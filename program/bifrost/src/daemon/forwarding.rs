@@ -11,7 +11,7 @@ use plane::{Plane, Request};
 use tracing::warn;
 use wire::Class;
 
-use super::bfd::Reaches;
+use super::bfd::Reachability;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 use crate::service::Stop;
@@ -25,7 +25,7 @@ pub(crate) struct Forwarding {
     pub(crate) tables: Tables,
     pub(crate) watches: Watches,
     /// Whom BFD sessions reach.
-    pub(crate) reaches: Reaches,
+    pub(crate) reachability: Reachability,
     /// Until when the graph's elements are timed.
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
@@ -54,7 +54,7 @@ impl Forwarding {
             mirror,
             tables,
             watches: Watches::default(),
-            reaches: Reaches::default(),
+            reachability: Reachability::default(),
             measured_until: None,
             copy_is_due: false,
             sources_are_due: false,

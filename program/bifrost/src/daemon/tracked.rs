@@ -9,7 +9,7 @@ impl Forwarding {
         let links = &self.mirror.model().links;
         match what {
             Tracked::Interface(name) => links.by_name(name).is_some_and(|link| link.up && link.running),
-            Tracked::Bfd(peer) => self.reaches.reaches(*peer),
+            Tracked::Bfd(peer) => self.reachability.reaches(*peer),
             Tracked::Route { prefix, from } => self.mirror.leads(prefix, from.as_deref()),
         }
     }

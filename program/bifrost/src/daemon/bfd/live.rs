@@ -10,7 +10,7 @@ use chance::Random;
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 
-use super::reach::{Reach, Reached};
+use super::reachability::{PeerReport, PeerState};
 use super::socket::{Place, Sender, local_towards};
 use crate::subject::BfdSession;
 
@@ -33,7 +33,7 @@ pub(super) struct Live {
     logged: State,
     changes: u64,
     since: Time,
-    reached: Reached,
+    peer_state: PeerState,
     /// Watchers have not been told of it as it is.
     is_news: bool,
     /// Until then, or until it is up, FRR is not told that it is down.
@@ -63,7 +63,7 @@ impl Live {
             logged: State::Down,
             changes: 0,
             since: now,
-            reached: Reached::Unknown,
+            peer_state: PeerState::Unknown,
             is_news: false,
             spares_until,
             random,
@@ -205,21 +205,21 @@ impl Live {
         if state == State::Up || self.spares_until.is_some_and(|until| until <= now) {
             self.spares_until = None;
         }
-        self.note_reach();
+        self.note_peer();
         tells && self.spares_until.is_none()
     }
 
     /// Whether the peer is reached now.
-    fn note_reach(&mut self) {
+    fn note_peer(&mut self) {
         let Way::Runs(session, _) = &self.way else { return };
-        let reached = match (session.state(), session.other().state) {
-            (State::Up, _) => Reached::Up,
-            (State::AdminDown, _) | (_, State::AdminDown) => Reached::Unknown,
-            (_, _) if self.reached == Reached::Unknown => Reached::Unknown,
-            _ => Reached::Lost,
+        let state = match (session.state(), session.other().state) {
+            (State::Up, _) => PeerState::Up,
+            (State::AdminDown, _) | (_, State::AdminDown) => PeerState::Unknown,
+            (_, _) if self.peer_state == PeerState::Unknown => PeerState::Unknown,
+            _ => PeerState::Lost,
         };
-        self.is_news |= reached != self.reached;
-        self.reached = reached;
+        self.is_news |= state != self.peer_state;
+        self.peer_state = state;
     }
 
     /// Whether watchers are to be told, once.
@@ -227,11 +227,11 @@ impl Live {
         std::mem::take(&mut self.is_news)
     }
 
-    /// Whom it reaches.
-    pub(super) fn reach(&self) -> Reach {
+    /// Whether the peer is reached, for watchers.
+    pub(super) fn report(&self) -> PeerReport {
         let Wanted { peer, multihop, interface, settings, .. } = &self.wanted;
         let interface = Some(interface.clone()).filter(|name| !name.is_empty());
-        Reach { id: settings.id, peer: *peer, interface, multihop: *multihop, is: self.reached }
+        PeerReport { id: settings.id, peer: *peer, interface, multihop: *multihop, state: self.peer_state }
     }
 
     pub(super) fn status(&self, now: Time) -> BfdSession {

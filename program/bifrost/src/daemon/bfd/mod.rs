@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `mod.rs` | the daemon's part: it says what is wanted, and starts the process |
-//! | `reach.rs` | whom sessions reach: what the process tells at once, and what follows from it |
+//! | `reachability.rs` | whom sessions reach: what the process tells at once, and what follows from it |
 //! | `process.rs` | the process that runs the sessions |
 //! | `thread.rs` | its thread that does |
 //! | `live.rs` | a session as that thread has it |
@@ -19,7 +19,7 @@
 mod connection;
 mod live;
 pub(crate) mod process;
-mod reach;
+mod reachability;
 mod socket;
 mod thread;
 
@@ -38,7 +38,7 @@ use super::forwarding::Forwarding;
 use super::section::{Change, Section};
 use crate::subject::BfdStatus;
 use process::Request;
-pub(crate) use reach::Reaches;
+pub(crate) use reachability::Reachability;
 
 /// How often the process is told what is wanted.
 const EVERY: Duration = Duration::from_secs(1);
@@ -120,16 +120,16 @@ fn watch(place: &Path, door: &Door) -> Option<JoinHandle<()>> {
     let (place, door) = (place.to_owned(), door.clone());
     let run = move || {
         confine::client();
-        let ended = reach::watch(&place, |reach| {
+        let ended = reachability::watch(&place, |report| {
             door.hand_in(Box::new(move |control| {
-                control.forwarding.reaches.take(reach);
+                control.forwarding.reachability.take(report);
                 follow_gateways(&mut control.forwarding);
             }))
         });
         if let Err(error) = ended {
             warn!("bfd: whom sessions reach is not heard: {error}");
         }
-        door.hand_in(Box::new(|control| control.forwarding.reaches.forget()));
+        door.hand_in(Box::new(|control| control.forwarding.reachability.forget()));
     };
     // Tried again with what the process is told next.
     Builder::new().name("bfd-watch".to_owned()).spawn(run).ok()
@@ -138,7 +138,7 @@ fn watch(place: &Path, door: &Door) -> Option<JoinHandle<()>> {
 /// Routes do without gateways that are lost.
 fn follow_gateways(forwarding: &mut Forwarding) {
     let model = forwarding.mirror.model();
-    let gateways = forwarding.reaches.gateways(&forwarding.router.repairs, model);
+    let gateways = forwarding.reachability.gateways(&forwarding.router.repairs, model);
     let news: Vec<String> = {
         let (before, now) = (&model.gateways.lost, &gateways.lost);
         let lost = now.difference(before).map(|it| format!("the gateway {} is lost", it.address));

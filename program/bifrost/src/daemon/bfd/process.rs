@@ -1,10 +1,10 @@
 //! The process that runs the sessions. It is not the daemon: a session that ends resets routing
 //! protocols, so an upgrade or a fault of the daemon must not end any.
 //!
-//! It listens at a socket beside the daemon's ([`place`]). The daemon says each second which sessions of whom
-//! are wanted ([`Request::Follow`]), and starts this process where none is there. Where systemd
-//! starts it first (`bifrost-bfd.service`), a stop of the daemon's service leaves it alone. It
-//! waits until sessions are wanted, and ends when they are not any more.
+//! It listens at a socket beside the daemon's ([`place`]). The daemon says each second which
+//! sessions of whom are wanted ([`Request::Follow`]), and starts this process where none is there.
+//! Where systemd starts it first (`bifrost-bfd.service`), a stop of the daemon's service leaves it
+//! alone. It waits until sessions are wanted, and ends when they are not any more.
 //!
 //! An older process may serve a newer daemon. So requests only grow: what is not understood is not
 //! answered, and [`Request::End`] stays as it is.
@@ -42,8 +42,8 @@ pub(super) enum Request {
     Follow { frr: SocketAddr, users: Vec<String> },
     /// Say how they are: a [`BfdStatus`].
     Status,
-    /// Say whom sessions reach, and from then on each change: a [`Reach`](super::reach::Reach) a
-    /// line, until the daemon goes.
+    /// Say whom sessions reach, and from then on each change, until the daemon goes: a
+    /// [`PeerReport`](super::reachability::PeerReport) a line.
     Watch,
     /// Tell the other ends that this is no failure, and end. Who runs none goes on waiting.
     End,

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use super::super::orders::Inbox;
 use super::connection::Connection;
 use super::live::Live;
-use super::reach::{Reach, Reached};
+use super::reachability::{PeerReport, PeerState};
 use super::socket::{Listener, Place};
 use crate::subject::BfdStatus;
 
@@ -240,7 +240,7 @@ impl Runner {
     /// There is no such session any more.
     fn end(&mut self, id: u32) {
         if let Some(live) = self.sessions.remove(&id) {
-            say(&mut self.watchers, &Reach { is: Reached::Unknown, ..live.reach() });
+            say(&mut self.watchers, &PeerReport { state: PeerState::Unknown, ..live.report() });
         }
     }
 
@@ -248,7 +248,7 @@ impl Runner {
         // One that does not read is let go, and comes again.
         if watcher.set_nonblocking(true).is_ok() {
             let mut new = vec![watcher];
-            self.sessions.values().for_each(|live| say(&mut new, &live.reach()));
+            self.sessions.values().for_each(|live| say(&mut new, &live.report()));
             self.watchers.append(&mut new);
         }
     }
@@ -257,7 +257,7 @@ impl Runner {
     fn report(&mut self) {
         for live in self.sessions.values_mut() {
             if live.is_news() {
-                say(&mut self.watchers, &live.reach());
+                say(&mut self.watchers, &live.report());
             }
         }
     }
@@ -323,9 +323,9 @@ impl Runner {
 }
 
 /// Tells all watchers; those that cannot be told are let go.
-fn say(watchers: &mut Vec<UnixStream>, reach: &Reach) {
+fn say(watchers: &mut Vec<UnixStream>, report: &PeerReport) {
     // Invariant: what is told are numbers, words and addresses.
-    let line = serde_json::to_string(reach).unwrap_or_default() + "\n";
+    let line = serde_json::to_string(report).unwrap_or_default() + "\n";
     watchers.retain_mut(|watcher| matches!(watcher.write(line.as_bytes()), Ok(all) if all == line.len()));
 }
 

@@ -35,7 +35,7 @@ const ROUNDS: usize = 3;
 
 /// The part of the daemon that tells FRR.
 #[derive(Default)]
-pub(crate) struct Telling {
+pub(crate) struct RoutingDaemons {
     /// What FRR had of the file's before what was prepared.
     before: Option<(Owned, Config, Vec<String>)>,
     /// The start of FRR's daemons that was told all.
@@ -196,7 +196,7 @@ fn is_ready(frr: &Frr, before: &Routing, after: &Routing, was_told: bool) -> Res
     Err(wrong)
 }
 
-impl Telling {
+impl RoutingDaemons {
     /// Tells FRR all when it was started, as far as it takes it.
     pub(super) fn follow(&mut self, forwarding: &mut Forwarding) {
         let routing = &forwarding.router.routing;
@@ -224,7 +224,7 @@ impl Telling {
     }
 }
 
-impl Section for Telling {
+impl Section for RoutingDaemons {
     fn check(_: &Router, _: &Registry) -> Result<Vec<String>, String> {
         Ok(Vec::new())
     }

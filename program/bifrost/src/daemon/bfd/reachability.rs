@@ -16,7 +16,7 @@ use super::process::Request;
 
 /// Of one session, a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Reach {
+pub(crate) struct PeerReport {
     /// The session's number.
     pub id: u32,
     pub peer: IpAddr,
@@ -24,13 +24,13 @@ pub(crate) struct Reach {
     pub interface: Option<String>,
     /// The peer is several hops away.
     pub multihop: bool,
-    pub is: Reached,
+    pub state: PeerState,
 }
 
 /// Whether a peer is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Reached {
+pub(crate) enum PeerState {
     /// It was not since the session is there, or one of both ends has switched that off, or there is
     /// no session any more.
     #[default]
@@ -43,13 +43,13 @@ pub(crate) enum Reached {
 
 /// What is known of all sessions, by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Reaches(BTreeMap<u32, Reach>);
+pub(crate) struct Reachability(BTreeMap<u32, PeerReport>);
 
-impl Reaches {
-    pub(super) fn take(&mut self, reach: Reach) {
-        match reach.is {
-            Reached::Unknown => self.0.remove(&reach.id),
-            _ => self.0.insert(reach.id, reach),
+impl Reachability {
+    pub(super) fn take(&mut self, report: PeerReport) {
+        match report.state {
+            PeerState::Unknown => self.0.remove(&report.id),
+            _ => self.0.insert(report.id, report),
         };
     }
 
@@ -60,35 +60,32 @@ impl Reaches {
 
     /// Whether a session to this address is up.
     pub(crate) fn reaches(&self, peer: IpAddr) -> bool {
-        self.0.values().any(|reach| reach.peer == peer && reach.is == Reached::Up)
+        self.0.values().any(|report| report.peer == peer && report.state == PeerState::Up)
     }
 
     /// The gateways that are lost, and the backups of those that are in the file.
     pub(super) fn gateways(&self, repairs: &[Repair], model: &Model) -> Gateways {
-        let number = |name: &str| model.links.by_name(name).map(|link| link.ifindex);
-        let lost = self.0.values().filter(|reach| reach.is == Reached::Lost && !reach.multihop);
-        let lost = lost.filter_map(|reach| {
-            let ifindex = match &reach.interface {
-                Some(name) => Some(number(name)?),
-                None => None,
-            };
-            Some(model::Gateway { address: reach.peer, ifindex })
+        let lost = self.0.values().filter(|report| report.state == PeerState::Lost && !report.multihop);
+        let lost = lost.filter_map(|report| {
+            Some(model::Gateway { address: report.peer, ifindex: number_of(&report.interface, model)? })
         });
         let backups = repairs.iter().filter_map(|repair| backup(repair, model));
         Gateways { lost: lost.collect(), backups: backups.collect() }
     }
 }
 
+/// The number of an interface that may be named. `None`: it is named, and not there.
+fn number_of(name: &Option<String>, model: &Model) -> Option<Option<u32>> {
+    let Some(name) = name else { return Some(None) };
+    model.links.by_name(name).map(|link| Some(link.ifindex))
+}
+
 /// The gateway of a repair, and its backup with the interface to it. `None`: one of the interfaces
 /// is not there, or the backup is on no link.
 fn backup(Repair { gateway, backup }: &Repair, model: &Model) -> Option<(model::Gateway, (u32, IpAddr))> {
-    let number = |name: &String| model.links.by_name(name).map(|link| link.ifindex);
-    let ifindex = match &gateway.interface {
-        Some(name) => Some(number(name)?),
-        None => None,
-    };
-    let by = match &backup.interface {
-        Some(name) => number(name)?,
+    let ifindex = number_of(&gateway.interface, model)?;
+    let by = match number_of(&backup.interface, model)? {
+        Some(by) => by,
         // In the same VRF as the gateway.
         None => {
             let vrfs = model.links.iter().filter(|link| link.vrf().is_some());
@@ -104,20 +101,20 @@ fn backup(Repair { gateway, backup }: &Repair, model: &Model) -> Option<(model::
 }
 
 impl Forwarding {
-    /// As [`Reaches::gateways`], of one repair.
+    /// As [`Reachability::gateways`], of one repair.
     pub(crate) fn backup(&self, repair: &Repair) -> Option<(model::Gateway, (u32, IpAddr))> {
         backup(repair, self.mirror.model())
     }
 }
 
 /// Hears from the process that listens there until it ends, or `heard` says false.
-pub(super) fn watch(place: &Path, mut heard: impl FnMut(Reach) -> bool) -> io::Result<()> {
+pub(super) fn watch(place: &Path, mut heard: impl FnMut(PeerReport) -> bool) -> io::Result<()> {
     let mut stream = UnixStream::connect(place)?;
     stream.write_all((serde_json::to_string(&Request::Watch)? + "\n").as_bytes())?;
     for line in BufReader::new(stream).lines() {
         // What a newer process says beyond this is nothing to an older daemon.
-        if let Ok(reach) = serde_json::from_str(&line?)
-            && !heard(reach)
+        if let Ok(report) = serde_json::from_str(&line?)
+            && !heard(report)
         {
             break;
         }
@@ -131,19 +128,19 @@ mod tests {
 
     #[test]
     fn the_last_word_on_a_session_counts() {
-        let mut reaches = Reaches::default();
+        let mut known = Reachability::default();
         let peer: IpAddr = "192.0.2.1".parse().unwrap();
-        let mut say = |is, id, multihop| {
-            reaches.take(Reach { id, peer, interface: None, multihop, is });
-            let gateways = reaches.gateways(&[], &Model::default());
-            (reaches.reaches(peer), gateways.lost.len())
+        let mut say = |state, id, multihop| {
+            known.take(PeerReport { id, peer, interface: None, multihop, state });
+            let gateways = known.gateways(&[], &Model::default());
+            (known.reaches(peer), gateways.lost.len())
         };
-        assert_eq!(say(Reached::Up, 1, false), (true, 0));
-        assert_eq!(say(Reached::Lost, 1, false), (false, 1));
-        assert_eq!(say(Reached::Lost, 2, true), (false, 1), "over several hops it is no gateway");
-        assert_eq!(say(Reached::Up, 2, true), (true, 1));
-        assert_eq!(say(Reached::Unknown, 1, false), (true, 0));
-        reaches.forget();
-        assert!(!reaches.reaches(peer));
+        assert_eq!(say(PeerState::Up, 1, false), (true, 0));
+        assert_eq!(say(PeerState::Lost, 1, false), (false, 1));
+        assert_eq!(say(PeerState::Lost, 2, true), (false, 1), "over several hops it is no gateway");
+        assert_eq!(say(PeerState::Up, 2, true), (true, 1));
+        assert_eq!(say(PeerState::Unknown, 1, false), (true, 0));
+        known.forget();
+        assert!(!known.reaches(peer));
     }
 }

@@ -39,6 +39,8 @@ enum Linked {
 /// An entry, one of its keys, and what it is when it is live.
 struct Link<'a> {
     entry: u32,
+    /// The flow that the key is of: its own slots are no room for it.
+    flow: u32,
     key: &'a Key,
     word: u32,
     weak: bool,
@@ -61,7 +63,7 @@ pub(crate) fn begin(table: &Table, own: &mut Own, start: &Start, tick: u32) -> R
     };
     write(table, entry, start, &key, here.as_ref(), alias);
     let weak = !start.word.phase().is_some_and(Phase::is_strong);
-    let flow = Link { entry, key: &key, word: start.word.0, weak, reopens: start.reopens, tick };
+    let flow = Link { entry, flow: entry, key: &key, word: start.word.0, weak, reopens: start.reopens, tick };
     let place = match link(table, own, &flow) {
         Linked::Put(place) => place,
         Linked::Exists(hit) => {
@@ -138,7 +140,7 @@ fn link(table: &Table, own: &mut Own, link: &Link<'_>) -> Linked {
     let state = &hot[link.entry as usize].state;
     state.store(link.word, Release);
     let place = locked.put(spot, link.entry, link.weak).or_else(|| {
-        make_room(table, own, &locked, link.tick);
+        make_room(table, own, &locked, link);
         locked.put(spot, link.entry, link.weak)
     });
     match place {
@@ -162,18 +164,21 @@ fn end_over(table: &Table, own: &mut Own, entry: u32) -> bool {
 /// Empties a slot of two buckets that are full: of a weak flow, or else of one that has been idle
 /// for long enough.
 #[cold]
-fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, tick: u32) {
+fn make_room(table: &Table, own: &mut Own, locked: &Locked<'_>, link: &Link<'_>) {
     let pressed = table.limits.pressed.load(Relaxed);
     for hinted in [true, false] {
         for bucket in locked.buckets {
             for (slot, entry, _) in bucket.occupied().filter(|(_, _, weak)| *weak == hinted) {
+                if entry == link.flow {
+                    continue;
+                }
                 let hot = &table.memory.hot()[entry as usize];
                 let may_go = match hot.state().phase() {
                     // Ended, and its owner has not come to empty the slot.
                     None => !hot.is_live(),
                     Some(phase) => {
                         let last = table.memory.cold()[entry as usize].last.load(Relaxed);
-                        let may_go = !phase.is_strong() || clock::idle(tick, last) > pressed;
+                        let may_go = !phase.is_strong() || clock::idle(link.tick, last) > pressed;
                         may_go && own.end(table, entry, End::Evicted)
                     }
                 };

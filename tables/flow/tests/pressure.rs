@@ -150,6 +150,25 @@ fn established_flows_outlive_a_flood() {
     );
 }
 
+/// The key of a table is drawn, so only one of many tables brings both of a flow's places together.
+#[test]
+fn a_translated_flow_makes_no_room_for_its_answers_by_its_own_end() {
+    for _ in 0..150 {
+        let mut bench = Bench::small();
+        bench.nat = true;
+        for client in 0..bench.table.capacity() as u32 {
+            let tuple = tuple(client, 7);
+            if bench.send(&packet(&tuple, SYN, 100, 0)).is_ok() {
+                let answer = bench.send(&packet(&translated(&tuple), SYN | ACK, 500, 101));
+                assert_eq!(answer, Ok(State::Established), "{client}");
+            }
+            if client % 64 == 0 {
+                bench.maintain();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_table_full_of_established_flows_makes_room_only_for_want_of_life() {
     let mut bench = Bench::small();

@@ -73,7 +73,7 @@ static __always_inline verdict classify4(struct frame *frame) {
     if (is_linux4(source, destination))
         return OURS;
     if (frame->beside && kind_of(frame->hop) == KIND_LOCAL)
-        return OURS;
+        return is_local4_of(destination, LOCAL_BESIDE) || !(frame->flags & IF_FORWARD4) ? OURS : WORKER;
     verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides4(ip, frame->end));
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->version_ihl != 0x45;
@@ -99,7 +99,7 @@ static __always_inline verdict classify6(struct frame *frame) {
     if (is_linux6(ip))
         return OURS;
     if (frame->beside && kind_of(frame->hop) == KIND_LOCAL)
-        return OURS;
+        return is_local6_of(&ip->destination, LOCAL_BESIDE) || !(frame->flags & IF_FORWARD6) ? OURS : WORKER;
     verdict other = unfinished(frame, frame->flags & IF_PARTIAL && hides6(ip, frame->end));
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;

@@ -18,7 +18,9 @@ mod machines {
     mod tagged;
     mod tunnels_are_forwarded;
     mod vlans_are_forwarded;
+    mod vrfs;
     mod vrfs_are_forwarded;
+    mod vrfs_pass_filter_and_translation;
 }
 
 #[path = "../network.rs"]

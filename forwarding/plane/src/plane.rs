@@ -4,9 +4,10 @@
 //! Here is what the control thread can ask; how a port is taken is in `attach.rs`, and what its
 //! counters add up to in `totals.rs`.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,7 @@ pub struct Plane {
     icmp: Arc<IcmpPolicy>,
     steering: Arc<elements::router::Steering>,
     multicast: Arc<Multicast>,
+    vrfs: Vrfs,
     pub(crate) hooks: Hooks,
     pub(crate) policy: Policy,
     /// Ports or interfaces have come since the filter was compiled.
@@ -99,13 +101,26 @@ pub(crate) fn is_named(pattern: &str, name: &str) -> bool {
     }
 }
 
-impl Linux for Injector {
+/// The devices of VRFs, by their tables.
+type Vrfs = Arc<RwLock<HashMap<TableId, u32>>>;
+
+/// Linux as the workers reach it.
+struct ByInjector {
+    injector: Injector,
+    vrfs: Vrfs,
+}
+
+impl Linux for ByInjector {
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool {
-        self.inject(ifindex, packet, judged).is_ok()
+        self.injector.inject(ifindex, packet, judged).is_ok()
     }
 
-    fn send(&self, packet: &Packet) -> bool {
-        Injector::send(self, packet).is_ok()
+    fn send(&self, packet: &Packet, table: TableId) -> bool {
+        let vrfs = self.vrfs.read().unwrap_or_else(PoisonError::into_inner);
+        let vrf = vrfs.get(&table).copied();
+        // What has left its VRF meanwhile is not led elsewhere.
+        let known = vrf.is_some() || table.of_addresses() == TableId::MAIN;
+        known && self.injector.send(packet, vrf).is_ok()
     }
 }
 
@@ -121,7 +136,8 @@ impl Plane {
             warn!("what workers hand to Linux enters it by {TAP}, not by its true interface: {why}");
         }
         let tap = injector.device().ifindex;
-        let linux: Arc<dyn Linux> = Arc::new(injector);
+        let vrfs = Vrfs::default();
+        let linux: Arc<dyn Linux> = Arc::new(ByInjector { injector, vrfs: vrfs.clone() });
         let sources = elements::router::Sources::new();
         let pools =
             (0..settings.cores.len()).map(|worker| memory.pool(worker)).collect::<Result<Vec<_>, _>>()?;
@@ -150,6 +166,7 @@ impl Plane {
             icmp,
             steering,
             multicast,
+            vrfs,
             hooks: settings.hooks.clone(),
             policy,
             stale: false,
@@ -195,6 +212,11 @@ impl Plane {
     /// The programs in the driver, to tell them of local addresses, limits and what to divert.
     pub fn driver_mut(&mut self) -> &mut Driver {
         &mut self.driver
+    }
+
+    /// Tells which devices of Linux are the VRFs of these tables.
+    pub fn set_vrfs(&self, vrfs: HashMap<TableId, u32>) {
+        *self.vrfs.write().unwrap_or_else(PoisonError::into_inner) = vrfs;
     }
 
     /// The addresses that ICMP errors are sent from.
@@ -495,9 +517,9 @@ impl Plane {
         self.interface_names().map(port).collect()
     }
 
-    /// Chains of nftables that translate as these rules do.
-    pub fn nat_in_nftables(&self, rules: &nat::Rules) -> String {
-        nat::nftables(rules, &self.nat_ports(|_| Vec::new()), is_named)
+    /// Chains of nftables that translate as these rules do. `members`: the interfaces in VRFs.
+    pub fn nat_in_nftables(&self, rules: &nat::Rules, members: &[String]) -> String {
+        nat::nftables(rules, &self.nat_ports(|_| Vec::new()), members, is_named)
     }
 
     /// Puts other elements at the hooks, and another policy in force: [`prepare`](Self::prepare)

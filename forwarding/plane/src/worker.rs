@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 
 use elements::router::SharedContext;
-use fib::{PortId, Reader, View};
+use fib::{PortId, Reader, TableId, View};
 use graph::{Batch, Graph, Hand, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::driver::pulse::{self, Pulse};
@@ -89,8 +89,9 @@ pub trait Linux: Send + Sync {
     /// `judged`: the router's filter has let it pass.
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool;
 
-    /// Has an IP packet sent where its destination is; false when Linux did not take it.
-    fn send(&self, packet: &Packet) -> bool;
+    /// Has an IP packet sent where its destination is by what routes the packet that it was, the
+    /// main table or a VRF's; false when Linux did not take it.
+    fn send(&self, packet: &Packet, table: TableId) -> bool;
 }
 
 /// What a worker works with.
@@ -304,7 +305,8 @@ impl Worker {
         for (packet, class, hand) in self.sinks.punts() {
             let meter = &self.parts.meter;
             // By port: what comes in by many VLANs of one is one flood.
-            let port = self.parts.view.hops().link(packet.input).port();
+            let link = self.parts.view.hops().link(packet.input);
+            let port = link.port();
             if !self.police.allows(&self.parts.limits, port, class, now) {
                 meter.policed[class as usize].add(1);
                 continue;
@@ -313,7 +315,7 @@ impl Worker {
             let judged = self.parts.context.has_judged(&packet);
             let taken = match hand {
                 Hand::Receive => ifindex != 0 && self.parts.linux.hand(&packet, ifindex, judged),
-                Hand::Send => self.parts.linux.send(&packet),
+                Hand::Send => self.parts.linux.send(&packet, link.table()),
                 Hand::Learn(member) => self.parts.linux.hand(&packet, member, false),
             };
             if !taken {

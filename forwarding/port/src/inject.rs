@@ -79,10 +79,10 @@ impl Injector {
     }
 
     /// Has Linux send an IP packet, from its network header on, where its destination is: it looks
-    /// up the route, resolves the neighbour and holds the packet until then. It bears
-    /// [`JUDGED_MARK`]. Fails rather than wait, and where the packet is larger than the interface's
-    /// MTU.
-    pub fn send(&self, packet: &Packet) -> io::Result<()> {
+    /// up the route, in the VRF whose device has the index `vrf` if there is one, resolves the
+    /// neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait,
+    /// and where the packet is larger than the interface's MTU.
+    pub fn send(&self, packet: &Packet, vrf: Option<u32>) -> io::Result<()> {
         let ip = packet.network();
         let (mut address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
         let sender = &self.senders[usize::from(ip[0] >> 4 == 6)];
@@ -97,6 +97,11 @@ impl Injector {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         (message.msg_name, message.msg_namelen) = ((&raw mut address).cast(), length);
         (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), count);
+        let mut control = Control([0; CONTROL]);
+        if let Some(vrf) = vrf {
+            message.msg_control = (&raw mut control).cast();
+            message.msg_controllen = control.name(ip[0] >> 4 == 6, vrf);
+        }
         // SAFETY: the kernel reads the packet and the address, which live until the call is over.
         let sent = unsafe { libc::sendmsg(sender.as_raw_fd(), &message, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -208,6 +213,33 @@ fn destination(ip: &[u8]) -> Option<(libc::sockaddr_in6, libc::socklen_t)> {
             Some((address, size_of_val(&address) as libc::socklen_t))
         }
         _ => None,
+    }
+}
+
+/// Bytes of a control message that names an interface, of either family.
+const CONTROL: usize = size_of::<libc::cmsghdr>() + size_of::<libc::in6_pktinfo>() + 4;
+
+/// A control message.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+impl Control {
+    /// Names the interface that a packet is to leave by; returns the message's length.
+    fn name(&mut self, ipv6: bool, ifindex: u32) -> usize {
+        // The address that it would be sent from comes first in IPv6, behind the index in IPv4; it
+        // stays none.
+        let (level, kind, length, at) = match ipv6 {
+            false => (libc::IPPROTO_IP, libc::IP_PKTINFO, size_of::<libc::in_pktinfo>(), 0),
+            true => (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, size_of::<libc::in6_pktinfo>(), 16),
+        };
+        let head = size_of::<libc::cmsghdr>();
+        let word = size_of::<usize>();
+        self.0[..word].copy_from_slice(&(head + length).to_ne_bytes());
+        self.0[word..word + 4].copy_from_slice(&level.to_ne_bytes());
+        self.0[word + 4..head].copy_from_slice(&kind.to_ne_bytes());
+        self.0[head + at..head + at + 4].copy_from_slice(&ifindex.to_ne_bytes());
+        // Padded as the next one would begin.
+        head + length.next_multiple_of(word)
     }
 }
 

@@ -11,7 +11,8 @@ pub struct Account {
     pub id: u32,
     /// As the first packet came.
     pub original: Tuple,
-    /// As answers come: the reversed original, unless the flow is translated.
+    /// As answers come: the reversed original, unless the flow is translated, or leaves by an
+    /// interface that another table routes.
     pub reply: Tuple,
     /// When the flow began, in ns of the clock that the table is given; exact to 128 ns.
     pub start: u64,
@@ -37,6 +38,6 @@ pub struct Account {
 impl Account {
     /// Whether its addresses or ports are translated.
     pub fn is_translated(&self) -> bool {
-        self.reply != self.original.reversed()
+        !self.reply.says_the_same(&self.original.reversed())
     }
 }

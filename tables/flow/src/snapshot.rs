@@ -34,7 +34,7 @@ impl Worker {
         let connection = tcp.map(|sides| Connection { phase: account.phase, sides, asked: 0 }.resumed());
         let start = Start {
             original: account.original,
-            reply: account.is_translated().then_some(account.reply),
+            reply: (account.reply != account.original.reversed()).then_some(account.reply),
             word: connection.as_ref().map_or(Word::of(account.phase), Word::of_connection),
             connection,
             route: Route::new(account.ports, account.mark),

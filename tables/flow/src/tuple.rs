@@ -53,6 +53,11 @@ impl Tuple {
         Tuple { source: self.destination, destination: self.source, source_port, destination_port, ..*self }
     }
 
+    /// Whether the packets of both say the same, whichever table routes them.
+    pub fn says_the_same(&self, other: &Tuple) -> bool {
+        *self == Tuple { table: self.table, ..*other }
+    }
+
     /// Whether both addresses are IPv4.
     #[inline]
     pub fn is_ipv4(&self) -> bool {

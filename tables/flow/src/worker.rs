@@ -45,7 +45,8 @@ pub struct Hit {
     pub(crate) place: Place,
     /// Which way the packet goes.
     pub direction: Direction,
-    /// Whether the flow's addresses or ports are translated: see [`Worker::reply`].
+    /// Whether its answers are not just its packets turned around: its addresses or ports are
+    /// translated, or answers come by another table. See [`Worker::reply`].
     pub translated: bool,
 }
 
@@ -66,7 +67,7 @@ pub struct Opening<'a> {
     pub ip: &'a [u8],
     /// As it came.
     pub original: Tuple,
-    /// As answers will come, if the flow is translated.
+    /// As answers will come, if not as the original turned around.
     pub reply: Option<Tuple>,
     /// The port the packet came by, and the one it leaves by; [`NO_PORT`](crate::NO_PORT) where not
     /// known.
@@ -174,7 +175,8 @@ impl Worker {
         self.table.memory.hot()[hit.entry as usize].key().tuple()
     }
 
-    /// As answers come: the reversed original, unless the flow is translated.
+    /// As answers come: the reversed original, unless the flow is translated, or they come by
+    /// another table.
     pub fn reply(&self, hit: &Hit) -> Tuple {
         self.table.reply_of(hit.entry)
     }

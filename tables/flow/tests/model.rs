@@ -275,7 +275,8 @@ impl Both {
             prop_assert!(shown.iter().any(|(_, account)| agrees(account, flow, End::Slice)), "{:?}", flow);
         }
         for (hit, account) in &shown {
-            prop_assert_eq!((hit.id(), hit.translated), (account.id, account.is_translated()));
+            let own = account.reply != account.original.reversed();
+            prop_assert_eq!((hit.id(), hit.translated), (account.id, own));
         }
         Ok(())
     }

@@ -430,7 +430,7 @@ mss = 1
             }
             let text = String::from_utf8(text).unwrap();
             if let Ok(Ok(rules)) = toml::from_str::<Text>(&text).map(|read| read.check()) {
-                crate::nftables(&rules, &[], |_, _| false);
+                crate::nftables(&rules, &[], &[], |_, _| false);
             }
         }
     }

@@ -13,6 +13,13 @@
 //! Only Bifrost's ports are filtered, as in the plane: what other interfaces (and the loopback)
 //! carry, passes.
 //!
+//! **In VRFs.** What comes in by a member of a VRF passes Linux's `prerouting` twice, by the member
+//! and then by the VRF's device, and its other chains by the device alone. At `forward` Linux still
+//! tells the member apart (`meta sdifname`), but nowhere else, and nftables takes no chain that asks
+//! for it elsewhere. So where there are VRFs every chain for transit stands there a second time, for
+//! their packets, with the member's name where the interface's was. What passes by the device
+//! itself has been judged, or will be, by the member.
+//!
 //! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP
 //! types, code points, lengths, interfaces, marks and times in UTC are the same comparisons. States
 //! are those of conntrack, rates nftables' own token buckets (of each source: a dynamic set of the
@@ -58,6 +65,28 @@ pub(crate) const FLAGS: &str = "tcp flags & (fin | syn | rst | ack)";
 /// not.
 const SHOWN: &str = "@th,0,24 >= 0";
 
+/// What comes by the device of a VRF, and what does not.
+const OF_VRF: &str = "meta iifkind \"vrf\"";
+const NOT_OF_VRF: &str = "meta iifkind != \"vrf\"";
+/// What leaves by the device of a VRF: it will leave by a member, and comes here again then.
+const BY_VRF: &str = "meta oifkind \"vrf\"";
+
+/// As what Linux shows chains the interface that a packet came in by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// As the one it came in by.
+    Interface,
+    /// As the member of a VRF that it came in by, at `forward`.
+    Member,
+}
+
+impl Sight {
+    /// What the names of chains begin with.
+    fn prefix(self) -> &'static str {
+        if self == Sight::Interface { "c_" } else { "v_" }
+    }
+}
+
 /// A rule that the kernel's filter cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}\n  the kernel's filter cannot express {what}; {advice}")]
@@ -89,10 +118,34 @@ impl Filter {
         fallback: Option<Fallback>,
         pickup: bool,
     ) -> Result<String, Vec<Inexpressible>> {
+        self.write(ports, fallback, pickup, false)
+    }
+
+    /// As [`Filter::nftables`], where some of the interfaces are members of VRFs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn nftables_with_vrfs(
+        &self,
+        ports: &[String],
+        fallback: Option<Fallback>,
+        pickup: bool,
+    ) -> Result<String, Vec<Inexpressible>> {
+        self.write(ports, fallback, pickup, true)
+    }
+
+    fn write(
+        &self,
+        ports: &[String],
+        fallback: Option<Fallback>,
+        pickup: bool,
+        vrfs: bool,
+    ) -> Result<String, Vec<Inexpressible>> {
         let mut writer = Writer {
             filter: self,
             fallback,
             pickup,
+            sight: Sight::Interface,
             in_pieces: self.rules().all(|(_, rule)| !asks_for_states(&rule.matches)),
             first_rules: self.first_rules(),
             sets: BTreeMap::new(),
@@ -105,6 +158,13 @@ impl Filter {
         for (number, chain) in self.chains.iter().enumerate() {
             chains += &writer.chain(number, chain);
         }
+        if vrfs {
+            writer.sight = Sight::Member;
+            for (number, chain) in self.chains.iter().enumerate().filter(|(n, _)| *n != Hook::Input as usize)
+            {
+                chains += &writer.chain(number, chain);
+            }
+        }
         if !writer.wrong.is_empty() {
             return Err(writer.wrong);
         }
@@ -115,33 +175,44 @@ impl Filter {
         text.extend(writer.rates.into_values());
         text += &chains;
         text.extend(writer.own_chains.into_values());
-        text += &self.hooks(ports);
+        text += &self.hooks(ports, vrfs);
         text += "}\n";
         Ok(text)
     }
 
     /// The base chains.
-    fn hooks(&self, ports: &[String]) -> String {
+    fn hooks(&self, ports: &[String], vrfs: bool) -> String {
         let names: Vec<String> = ports.iter().map(|name| format!("\"{name}\"")).collect();
         let names = names.join(", ");
         let by = |key: &str| match ports {
             [] => format!("{key} != \"lo\""),
             _ => format!("{key} {{ {names} }}"),
         };
-        let (input, output) = (by("iifname"), by("oifname"));
+        let (input, output, member) = (&by("iifname"), &by("oifname"), &by("meta sdifname"));
         let mut text = String::new();
         let bases = [
-            ("at_prerouting", "prerouting", -150, &input, Hook::Input),
-            ("at_forward", "forward", 0, &input, Hook::Forward),
-            ("at_forward_out", "forward", 10, &output, Hook::Output),
-            ("at_output", "output", 10, &output, Hook::Output),
+            ("at_prerouting", "prerouting", -150, OF_VRF, [input, input], Hook::Input),
+            ("at_forward", "forward", 0, "", [input, member], Hook::Forward),
+            ("at_forward_out", "forward", 10, BY_VRF, [output, output], Hook::Output),
+            ("at_output", "output", 10, BY_VRF, [output, output], Hook::Output),
         ];
-        for (name, hook, priority, condition, chain) in bases {
+        for (name, hook, priority, past, [plain, in_vrf], chain) in bases {
             let _ = writeln!(text, "\tchain {name} {{");
             let _ = writeln!(text, "\t\ttype filter hook {hook} priority {priority}; policy accept;");
-            let _ = writeln!(text, "\t\t{condition} jump c_{}", chain.name());
-            if self.hook(chain).policy == Policy::Drop {
-                let _ = writeln!(text, "\t\t{condition} counter drop comment \"policy of {}\"", chain.name());
+            if vrfs && !past.is_empty() {
+                let _ = writeln!(text, "\t\t{past} accept");
+            }
+            let own = format!("{NOT_OF_VRF} {plain}");
+            let ways = match vrfs && hook == "forward" {
+                true => vec![(own, Sight::Interface), (format!("{OF_VRF} {in_vrf}"), Sight::Member)],
+                false => vec![(plain.clone(), Sight::Interface)],
+            };
+            for (condition, sight) in ways {
+                let _ = writeln!(text, "\t\t{condition} jump {}{}", sight.prefix(), chain.name());
+                if self.hook(chain).policy == Policy::Drop {
+                    let _ =
+                        writeln!(text, "\t\t{condition} counter drop comment \"policy of {}\"", chain.name());
+                }
             }
             text += "\t}\n";
         }
@@ -185,6 +256,8 @@ pub(crate) struct Writer<'f> {
     filter: &'f Filter,
     fallback: Option<Fallback>,
     pickup: bool,
+    /// For which packets chains are being written.
+    sight: Sight,
     /// Whether fragments may come here as they are.
     in_pieces: bool,
     first_rules: Vec<u32>,
@@ -239,7 +312,7 @@ impl Writer<'_> {
     }
 
     fn chain(&mut self, number: usize, chain: &Chain) -> String {
-        let mut text = format!("\tchain c_{} {{\n", chain.name);
+        let mut text = format!("\tchain {}{} {{\n", self.sight.prefix(), chain.name);
         for (place, rule) in chain.rules.iter().enumerate() {
             let id = RuleId(self.first_rules[number] + place as u32);
             let what = rule.matches.inexpressible();
@@ -312,7 +385,7 @@ impl Writer<'_> {
             Some(Verdict::Accept) => ("accept".to_owned(), vec![]),
             Some(Verdict::Drop) => ("drop".to_owned(), vec![]),
             Some(Verdict::Return) => ("return".to_owned(), vec![]),
-            Some(Verdict::Jump { chain, .. }) => (format!("jump c_{chain}"), vec![]),
+            Some(Verdict::Jump { chain, .. }) => (format!("jump {}{chain}", self.sight.prefix()), vec![]),
             Some(Verdict::Reject(Reject::Auto)) => {
                 (reject(Reject::Auto), vec!["meta l4proto tcp reject with tcp reset".to_owned()])
             }
@@ -320,7 +393,8 @@ impl Writer<'_> {
         };
         if own_chain {
             let name = format!(
-                "r{}{}",
+                "{}{}{}",
+                if self.sight == Sight::Interface { "r" } else { "vr" },
                 id.0,
                 family.map_or("", |family| if family == Family::Ipv4 { "_4" } else { "_6" })
             );
@@ -423,6 +497,14 @@ impl Sentence<'_, '_> {
     /// Whether what it asks of the state says by itself that the packet is of TCP.
     pub fn says_tcp(&self) -> bool {
         self.states.contains(FLAGS)
+    }
+
+    /// The name of the interface that a packet came in by.
+    pub fn input(&self) -> &'static str {
+        match self.writer.sight {
+            Sight::Interface => "iifname",
+            Sight::Member => "meta sdifname",
+        }
     }
 
     /// What fields of the family's header begin with.

@@ -192,6 +192,11 @@ impl Mirror {
         self.loaded && !self.loads() && self.programmer.idle()
     }
 
+    /// Whether Linux's interfaces are known: they are read first.
+    pub fn knows_links(&self) -> bool {
+        self.loaded || self.reading.as_ref().is_some_and(|reading| reading.has_read(What::Links))
+    }
+
     /// Whether it is known what Linux does to packets beyond its routes, or that it does not say.
     /// [`tick`](Self::tick) reads it.
     pub fn knows_beyond(&self) -> bool {

@@ -132,6 +132,12 @@ enum Phase {
 }
 
 impl Reading {
+    /// Whether this is behind it.
+    pub fn has_read(&self, what: What) -> bool {
+        let reads = self.steps.contains(&what) || self.current.as_ref().is_some_and(|step| step.what == what);
+        self.all.contains(&what) && !reads
+    }
+
     pub fn new(purpose: Purpose, steps: impl IntoIterator<Item = What>) -> Reading {
         let all: BTreeSet<What> = steps.into_iter().collect();
         Reading {

@@ -19,6 +19,14 @@ pub(super) fn of_flows(hops: &Hops<'_>, interface: InterfaceId) -> u16 {
     hops.link(interface).table().of_addresses().0
 }
 
+/// The table by whose number answers to a packet are known: that of the interface it leaves by, as
+/// far as that is known.
+#[inline(always)]
+pub(super) fn of_answers(hops: &Hops<'_>, packet: &Packet) -> u16 {
+    let known = packet.output != InterfaceId::NONE;
+    of_flows(hops, if known { packet.output } else { packet.input })
+}
+
 /// Puts right the next hops of a batch's addresses, found in the main table, where another one
 /// routes the packet.
 #[inline(always)]

@@ -281,7 +281,10 @@ impl Filter {
                 Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
                 None => None,
             };
-            let mut reply = binding.as_ref().map(|binding| binding.reply);
+            // Answers come by the interface that it leaves by, which another table may route.
+            let answers = beside::of_answers(&self.view.hops(), packet);
+            let back = |reply: Tuple| Tuple { table: answers, ..reply };
+            let mut reply = binding.as_ref().map(|binding| back(binding.reply));
             let noted = |record| {
                 if let Some(ended) = &ended
                     && ended.made.push(record).is_err()
@@ -290,11 +293,12 @@ impl Filter {
                 }
             };
             binding.as_mut().and_then(|made| made.record.take()).into_iter().for_each(noted);
+            let crosses = (answers != table && reply.is_none()).then(|| back(original.reversed()));
             let mut opening = Opening {
                 headers: &note.headers,
                 ip: packet.network(),
                 original,
-                reply,
+                reply: reply.or(crosses),
                 ports,
                 mark: judged.mark as u8,
             };
@@ -302,6 +306,11 @@ impl Filter {
             if let Err(flow::Refused::ReplyInUse(taken)) = &inserted
                 && gives_way(flows, taken)
             {
+                inserted = flows.insert(&opening, now);
+            }
+            if let (Err(flow::Refused::ReplyInUse(_)), Some(_)) = (&inserted, crosses) {
+                // Of whoever has it there. It goes nevertheless, as all do that are not translated.
+                opening.reply = None;
                 inserted = flows.insert(&opening, now);
             }
             for attempt in 0..OTHER_PORTS {

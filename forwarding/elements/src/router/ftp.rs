@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fib::View;
 use flow::{Account, Direction, Phase, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use nat::ftp::{GROWTH, PORT};
@@ -34,7 +35,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("ftp.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |context| Ftp { context }),
+    make: |arguments, setup| on_flows(arguments, setup, |view, context| Ftp { view, context }),
 };
 
 /// Control connections that are remembered at most.
@@ -96,15 +97,16 @@ pub(super) fn may_be_control(headers: &Headers) -> bool {
 /// Reads and changes announcements. Drops (`ports_exhausted`, `untranslatable`) a segment whose
 /// announcement cannot be translated.
 pub struct Ftp {
+    view: View,
     context: SharedContext,
 }
 
 /// Passes on a segment, if it is of a control connection.
 #[cold]
-fn pass(context: &mut WorkerContext, packet: &mut Packet, now: u64) -> Result<(), Reason> {
+fn pass(view: &View, context: &mut WorkerContext, packet: &mut Packet, now: u64) -> Result<(), Reason> {
     let (Some(connections), Some(nat)) = (context.ftp.clone(), context.nat.clone()) else { return Ok(()) };
     let translated =
-        rewriting(context, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
+        rewriting(view, context, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
     let (Some(note), Some(flows)) = context.open(packet) else { return Ok(()) };
     let Some(hit) = note.hit else { return Ok(()) };
     let original = flows.original(&hit);
@@ -148,7 +150,7 @@ impl Element for Ftp {
             let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
             for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
                 if context.note(packet).is_some_and(|note| may_be_control(&note.headers))
-                    && let Err(reason) = pass(&mut context, packet, cx.now())
+                    && let Err(reason) = pass(&self.view, &mut context, packet, cx.now())
                 {
                     (wrong, reasons[index]) = (wrong | 1 << index, reason);
                 }

@@ -30,7 +30,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("options_switch.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |context| OptionsSwitch { context }),
+    make: |arguments, setup| on_flows(arguments, setup, |_, context| OptionsSwitch { context }),
 };
 
 const OPTIONS: usize = 1;

@@ -53,19 +53,21 @@ pub(super) fn on_tables<E: Element>(
     Ok(Box::new(make(&router_context)))
 }
 
-/// An element without arguments that works on the flows of a worker's context.
+/// An element without arguments that works on the flows of a worker's context, and the plane's
+/// tables.
 pub(super) fn on_flows<E: Element>(
     arguments: &mut Arguments<'_>,
     setup: &Setup<'_>,
-    make: impl FnOnce(SharedContext) -> E,
+    make: impl FnOnce(View, SharedContext) -> E,
 ) -> Result<Box<dyn Element>, Refused> {
-    let context = setup.environment.get::<SharedContext>();
-    if context.is_none() {
+    let (context, tables) =
+        (setup.environment.get::<SharedContext>(), setup.environment.get::<RouterContext>());
+    if context.is_none() || tables.is_none() {
         let message = "this element works on the flows of a running router, which are not here";
         arguments.wrong(Blame::Element, message);
     }
     arguments.finish()?;
-    Ok(Box::new(make((*context.ok_or(Refused)?).clone())))
+    Ok(Box::new(make(tables.ok_or(Refused)?.view.clone(), (*context.ok_or(Refused)?).clone())))
 }
 
 /// An element without arguments that forwards by the plane's tables and by its policy: at a

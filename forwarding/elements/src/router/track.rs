@@ -244,13 +244,14 @@ impl Track {
                     if state == State::Related { hit.direction.reversed() } else { hit.direction };
                 note.towards = Some(flows.towards(&hit, direction));
             } else if let (Some(nat), None, State::New) = (&*nat, hit, state) {
-                if nat.is_expected(&Tuple::of(headers, 0)) {
+                let called = Tuple::of(headers, beside::of_flows(&hops, packet.input));
+                if nat.is_expected(&called) {
                     (note.state, note.expected) = (FlowState::Related, true);
                 }
                 let same = |(at, _): &&(usize, Destination)| self.keys[*at] == self.keys[index];
                 let aim = match self.aims.iter().find(same) {
                     Some((_, aim)) => Ok(Some(*aim)),
-                    None => nat.destination(&Tuple::of(headers, 0), packet.input.0),
+                    None => nat.destination(&called, packet.input.0),
                 };
                 match aim {
                     Ok(Some(aim)) => {

@@ -12,12 +12,14 @@
 //!
 //! See also: [Track], [Filter]
 
+use fib::View;
 use flow::{Key, Tuple};
 use graph::{BATCH, Batch, Class, Context, Element};
 use port::Packet;
 use rules::FlowState;
 use wire::{Headers, Reason};
 
+use super::beside;
 use super::context::{SharedContext, WorkerContext};
 use super::router_context::on_flows;
 use super::track::headers;
@@ -29,12 +31,13 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translate.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |context| Translate { context }),
+    make: |arguments, setup| on_flows(arguments, setup, |view, context| Translate { view, context }),
 };
 
 /// Rewrites packets of translated flows. Drops what cannot be (`untranslatable`, or what is wrong
 /// with it).
 pub struct Translate {
+    view: View,
     context: SharedContext,
 }
 
@@ -49,7 +52,7 @@ pub(super) struct Rewriting {
 
 /// What is to be done to a packet; `None`: nothing.
 #[inline]
-pub(super) fn rewriting(context: &mut WorkerContext, packet: &Packet) -> Option<Rewriting> {
+pub(super) fn rewriting(view: &View, context: &mut WorkerContext, packet: &Packet) -> Option<Rewriting> {
     match context.open(packet) {
         (Some(note), Some(flows)) => {
             let hit = note.hit.filter(|hit| hit.translated)?;
@@ -62,16 +65,16 @@ pub(super) fn rewriting(context: &mut WorkerContext, packet: &Packet) -> Option<
             };
             Some(Rewriting { headers: note.headers, seen, to: flows.leaving(&hit, direction), error })
         }
-        (None, Some(flows)) => found_again(flows, packet),
+        (None, Some(flows)) => found_again(view, flows, packet),
         _ => None,
     }
 }
 
 /// An element of the operator's kept the packet, and what was noted about it is gone.
 #[cold]
-fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
+fn found_again(view: &View, flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
     let headers = headers(packet).ok().filter(|headers| !flow::is_error(headers))?;
-    let tuple = Tuple::of(&headers, 0);
+    let tuple = Tuple::of(&headers, beside::of_flows(&view.hops(), packet.input));
     let hit = flows.find(&Key::of(&tuple)).filter(|hit| hit.translated)?;
     let to = flows.leaving(&hit, hit.direction);
     Some(Rewriting { headers, seen: tuple, to, error: false })
@@ -79,7 +82,7 @@ fn found_again(flows: &mut flow::Worker, packet: &Packet) -> Option<Rewriting> {
 
 /// Rewrites a packet, if it is to be.
 #[inline(always)]
-fn translate(context: &mut WorkerContext, packet: &mut Packet) -> Result<(), Reason> {
+fn translate(view: &View, context: &mut WorkerContext, packet: &mut Packet) -> Result<(), Reason> {
     // The usual: no error, and what is known of it is where it was noted.
     if let (Some(note), Some(flows)) = context.open(packet)
         && note.state != FlowState::Related
@@ -88,7 +91,7 @@ fn translate(context: &mut WorkerContext, packet: &mut Packet) -> Result<(), Rea
         let to = flows.leaving(&hit, hit.direction);
         return nat::rewrite(packet.network_mut(), &note.headers, &to);
     }
-    rewriting(context, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
+    rewriting(view, context, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
 }
 
 #[cold]
@@ -110,7 +113,7 @@ impl Element for Translate {
         let mut context = self.context.lock();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if let Err(reason) = translate(&mut context, packet) {
+            if let Err(reason) = translate(&self.view, &mut context, packet) {
                 (wrong, reasons[index]) = (wrong | 1 << index, reason);
             }
         }

@@ -246,7 +246,7 @@ impl Element for Translate64 {
         for (index, packet) in batch.packets().iter().enumerate() {
             let crosses = |rewriting: &Rewriting| (rewriting.headers.version == 4) != rewriting.to.is_ipv4();
             if context.note(packet).is_some_and(|note| note.towards.is_some())
-                && let Some(rewriting) = rewriting(&mut context, packet).filter(crosses)
+                && let Some(rewriting) = rewriting(&self.view, &mut context, packet).filter(crosses)
             {
                 crossing |= 1 << index;
                 found[index] = Some(rewriting);

@@ -25,7 +25,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("translated_switch.rs"),
-    make: |arguments, setup| on_flows(arguments, setup, |context| TranslatedSwitch { context }),
+    make: |arguments, setup| on_flows(arguments, setup, |_, context| TranslatedSwitch { context }),
 };
 
 /// Parts what is translated from the rest.

@@ -8,9 +8,9 @@ use crate::corpus::{HOST, IN, Kind, MACS, OTHER, OUT, OWN, interface, tags};
 
 pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
 
-/// A port that is down.
 /// Prefixes that are in the main table whatever table routes.
 const MAINS: [&str; 2] = ["10.3.0.0/24", "2001:db8:3::/64"];
+/// A port that is down.
 const DOWN: PortId = PortId(3);
 
 /// Sets the flags of both interfaces, besides those that they always have.
@@ -27,7 +27,8 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags, kind: Kind) {
         tables.set_interface(interface(port, kind), Some(entry)).unwrap();
     }
     let entry = InterfaceEntry::of_port(DOWN, 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::empty());
-    tables.set_interface(DOWN.interface(), Some(entry)).unwrap();
+    let entry = InterfaceEntry { tags: tags(DOWN, kind), table: kind.table(), ..entry };
+    tables.set_interface(interface(DOWN, kind), Some(entry)).unwrap();
 }
 
 /// With routes of every kind, in the driver's memory or without.

@@ -219,6 +219,15 @@ impl Control {
         // A port may be one of these.
         self.parts.own.begin(&self.forwarding);
         self.parts.ports.expect(&mut self.forwarding);
+        // Linux shows its chains other interfaces where there are VRFs.
+        while !self.forwarding.mirror.knows_links() {
+            if stop.is_asked() {
+                return Ok(());
+            }
+            if !self.sync()? {
+                self.wait(None, Duration::from_millis(10));
+            }
+        }
         // Before anything is forwarded by whomever.
         self.parts.fallback.follow(&self.forwarding);
         while !self.parts.fallback.settles(TICK) {
@@ -336,8 +345,10 @@ impl Control {
     /// Brings Linux's copy of the rules up to date, if something that it is made from may have
     /// changed.
     fn follow_copy(&mut self) {
-        if std::mem::take(&mut self.forwarding.copy_is_due) {
-            self.parts.fallback.follow(&self.forwarding);
+        let Control { forwarding, parts, .. } = self;
+        let vrfs = std::mem::take(&mut forwarding.vrfs_are_due) && parts.fallback.lacks_members(forwarding);
+        if std::mem::take(&mut forwarding.copy_is_due) || vrfs {
+            parts.fallback.follow(forwarding);
         }
     }
 

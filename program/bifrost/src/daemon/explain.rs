@@ -55,7 +55,8 @@ impl Forwarding {
         let shared = port.shared.is_some();
         let mut frame = frame(question, Mac(interface.mac))?;
         let tuple = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
-        let tuple = tuple.map(|headers| Tuple::of(&headers, 0)).unwrap_or_default();
+        let vrf = self.tables.view().hops().link(input).table().of_addresses();
+        let tuple = tuple.map(|headers| Tuple::of(&headers, vrf.0)).unwrap_or_default();
         let known = self.plane.policy().known(&tuple);
         if let Some(known) = &known {
             go_on(&mut frame, known);

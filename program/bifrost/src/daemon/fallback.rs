@@ -7,7 +7,12 @@
 //!
 //! What a worker has judged carries a mark and passes as it is, as Linux's connection tracking has
 //! not seen the packets before it; what is to be translated the worker has translated.
-
+//!
+//! **VRFs.** Connections of two VRFs with the same addresses are different ones: what comes in by a
+//! member belongs to the zone (of Linux's connection tracking) that its VRF's table has the number
+//! of. Answers may come from elsewhere, so this holds for the side that began alone. Two answers
+//! that are the same are told apart as translation does that: the second one's connection gets
+//! another port. Hence a chain for translation, though it translates nothing.
 //!
 //! Linux takes seconds to load a long list (a set of a million addresses some ten), in which a
 //! control thread that waited would neither follow routes nor answer. So a thread of its own loads
@@ -20,7 +25,7 @@
 //! somebody has removed or changed it: a `systemctl restart nftables` begins with `flush ruleset`.
 //! Until then, half a second at most, what Linux judges is not judged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,6 +35,7 @@ use mirror::{CopyState, FilterCopy};
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
+use super::interfaces::is_ours;
 use super::nft;
 use super::section::{Change, Section};
 
@@ -53,6 +59,8 @@ pub(crate) struct Fallback {
     thread: Option<JoinHandle<()>>,
     /// The last one that was asked for.
     told: Option<Arc<str>>,
+    /// The members of VRFs that it knows of.
+    members: Members,
     /// Something has changed while one was being loaded that Linux is not told of yet.
     stale: bool,
 }
@@ -284,10 +292,16 @@ impl Fallback {
         }
     }
 
+    /// Whether there are other members of VRFs than it knows of.
+    pub(super) fn lacks_members(&self, forwarding: &Forwarding) -> bool {
+        has_policy(&forwarding.router) && members(forwarding) != self.members
+    }
+
     /// Brings Linux's table up to date.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         self.stale = false;
-        let text = nftables(forwarding);
+        self.members = members(forwarding);
+        let text = nftables(forwarding, &self.members);
         let told = self.told.as_deref();
         if told == Some(&*text) {
             return self.look();
@@ -325,8 +339,34 @@ pub(crate) fn has_policy(router: &Router) -> bool {
     drops || filter.rules().next().is_some() || router.nat.is_some()
 }
 
+/// The interfaces in VRFs that rules are for, by name, with the zones of their connections.
+type Members = BTreeMap<String, u16>;
+
+fn members(forwarding: &Forwarding) -> Members {
+    let links = &forwarding.mirror.model().links;
+    let in_vrfs = links.iter().filter_map(|link| Some((&link.name, links.vrf_of(link)?.vrf()?)));
+    let ours = in_vrfs.filter(|(name, _)| is_ours(name, links, &forwarding.router));
+    ours.map(|(name, table)| (name.clone(), table as u16)).collect()
+}
+
+/// What tells connections of VRFs apart, for a table that asks for connections.
+fn zones(members: &Members, translates: bool) -> String {
+    let members = members.iter().filter(|(_, zone)| **zone != 0);
+    let members: Vec<String> = members.map(|(name, zone)| format!("\"{name}\" : {zone}")).collect();
+    if members.is_empty() {
+        return String::new();
+    }
+    let members = members.join(", ");
+    let zones = format!(
+        "\tchain vrf_zones {{\n\t\ttype filter hook prerouting priority raw; policy accept;\n\
+         \t\tct original zone set iifname map {{ {members} }}\n\t}}\n"
+    );
+    let ports = "\tchain vrf_ports {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\t}\n";
+    zones + if translates { "" } else { ports }
+}
+
 /// The table that the configuration comes to.
-fn nftables(forwarding: &Forwarding) -> String {
+fn nftables(forwarding: &Forwarding, members: &Members) -> String {
     let router = &forwarding.router;
     if !has_policy(router) {
         return EMPTY.to_owned();
@@ -336,15 +376,20 @@ fn nftables(forwarding: &Forwarding) -> String {
     let others = forwarding.plane.interface_names().map(|(name, _)| name.to_owned());
     let others: BTreeSet<String> = others.filter(|name| router.port(name).is_none()).collect();
     names.extend(others);
+    let pickup = router.flow.is_none_or(|flow| flow.pickup);
+    let filter = match members.is_empty() {
+        true => router.filter.nftables(&names, None, pickup),
+        false => router.filter.nftables_with_vrfs(&names, None, pickup),
+    };
     // What cannot be expressed was refused when the file was read.
-    let filter = router
-        .filter
-        .nftables(&names, None, router.flow.is_none_or(|flow| flow.pickup))
-        .unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
-    let translation =
-        router.nat.as_ref().map(|rules| forwarding.plane.nat_in_nftables(rules)).unwrap_or_default();
+    let filter = filter.unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
+    let in_vrfs: Vec<String> = members.keys().cloned().collect();
+    let translation = router.nat.as_ref().map(|rules| forwarding.plane.nat_in_nftables(rules, &in_vrfs));
+    let translation = translation.unwrap_or_default();
+    let connections = !translation.is_empty() || filter.contains(" ct ");
+    let zones = if connections { zones(members, !translation.is_empty()) } else { String::new() };
     let end = filter.rfind('}').unwrap_or(filter.len());
-    let text = format!("{}{translation}{}", &filter[..end], &filter[end..]);
+    let text = format!("{}{zones}{translation}{}", &filter[..end], &filter[end..]);
     let judged = format!("\t\tmeta mark {:#x} accept\n", port::JUDGED_MARK);
     let lines = text.split_inclusive('\n');
     let text: String = lines

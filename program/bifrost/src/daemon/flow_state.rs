@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use fib::InterfaceId;
+use fib::TableId;
 use flow::{Inserted, Key, Table, Timeouts, Worker};
 use tracing::{info, warn};
 
@@ -186,15 +186,17 @@ impl Forwarding {
         let passed = flow_file::since_boot()?.saturating_sub(head.written);
         let shift = now.wrapping_sub(head.steady.wrapping_add(passed));
         let numbers: Vec<u16> = head.ports.iter().map(|name| self.number_of(name)).collect();
+        let tables: Vec<u16> = head.ports.iter().map(|name| self.table_named(name)).collect();
         for _ in 0..head.flows {
             let mut snapshot = flow_file::next_flow(&mut flows)?;
             let account = &mut snapshot.account;
+            // VRFs may have other numbers now. Answers to what left by no port of ours come where
+            // it came from.
+            let [came, left] = account.ports.map(|port| tables.get(usize::from(port)).copied());
+            account.original.table = came.unwrap_or_default();
+            account.reply.table = left.unwrap_or(account.original.table);
             account.ports =
                 account.ports.map(|port| numbers.get(usize::from(port)).copied().unwrap_or(flow::NO_PORT));
-            // VRFs may have other numbers now.
-            let table =
-                self.tables.view().hops().link(InterfaceId(account.ports[0])).table().of_addresses().0;
-            (account.original.table, account.reply.table) = (table, table);
             if worker.find(&Key::of(&account.original)).is_some() {
                 continue;
             }
@@ -232,6 +234,12 @@ impl Forwarding {
     fn longest_untold(&self) -> u64 {
         let timeouts = self.router.flow.as_ref().map_or_else(Timeouts::default, |flow| flow.timeouts);
         timeouts.active.map_or(u64::MAX, |active| active.as_nanos() as u64)
+    }
+
+    /// The table by which flows are known that come in by an interface, taken or not.
+    fn table_named(&self, name: &str) -> u16 {
+        let link = self.mirror.model().links.by_name(name);
+        link.and_then(|link| self.mirror.table_of(link.ifindex)).unwrap_or(TableId::MAIN).0
     }
 
     fn number_of(&self, name: &str) -> u16 {

@@ -30,6 +30,8 @@ pub(crate) struct Forwarding {
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
     pub(crate) copy_is_due: bool,
+    /// Interfaces may have come to VRFs, or left them.
+    pub(crate) vrfs_are_due: bool,
     /// An interface came whose addresses elements and translation were not told.
     pub(crate) sources_are_due: bool,
     /// Members of bridges may be others, or have become the plane's.
@@ -57,6 +59,7 @@ impl Forwarding {
             reachability: Reachability::default(),
             measured_until: None,
             copy_is_due: false,
+            vrfs_are_due: false,
             sources_are_due: false,
             members_are_due: false,
             blocks: Vec::new(),

@@ -14,7 +14,6 @@ use tracing::{debug, warn};
 use wire::{Class, Mac};
 
 use super::bridges::Senders;
-use super::fallback;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
 use super::interfaces;
@@ -25,9 +24,6 @@ use super::tunnels;
 /// How long the control thread takes ports that came, or tells of others what changed, before it
 /// looks for other work.
 const SLICE: Duration = Duration::from_millis(2);
-
-/// Why a member of a VRF is Linux's where the router has rules.
-pub(crate) const NOT_IN_VRFS: &str = "a VRF: the router's filter and translation are not for VRFs";
 
 /// What the mirror heard that concerns the plane, until the control thread has time for it.
 #[derive(Default)]
@@ -135,6 +131,7 @@ impl Ports {
             forwarding.plane.forget_interface(ifindex, &mut forwarding.tables);
         }
         let new = !changed.is_empty();
+        forwarding.vrfs_are_due |= new || any_gone;
         (self.news.changed, self.news.to_own) = (changed, to_own);
         if any_gone {
             forwarding.tell_ends();
@@ -187,8 +184,7 @@ impl Ports {
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
-            let linuxs = is_unknown(&link, links, &forwarding.router)
-                || !link.is.kind().has_neighbours() && self.foreign.reaches_tunnels();
+            let linuxs = !link.is.kind().has_neighbours() && self.foreign.reaches_tunnels();
             let interface = interface(&link, table, self.reach([&link, base], links));
             forwarding.look_at_logical(&link, interface.filter(|_| !linuxs));
         } else if link.is.kind().stands_for_members() {
@@ -264,22 +260,17 @@ impl Ports {
         let bond = interfaces::whole_of(link, links, router);
         let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some();
         let bond = bond.filter(|(whole, _)| !barred(whole));
-        let unknown = is_unknown(link, links, router);
-        let free = bond.is_some() || links.vrf_of(link).is_some() && !unknown;
+        let free = bond.is_some() || links.vrf_of(link).is_some();
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
         let Some(own) = interface(link, self.table_of(link, forwarding), self.reach([link, link], links))
         else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
-        let master = master.map(|master| match unknown {
-            true => format!("{}, {NOT_IN_VRFS}", master.name),
-            false => format!("{}, which decides where its packets go", master.name),
-        });
+        let master = master.map(|master| format!("{}, which decides where its packets go", master.name));
         let own = Interface { master, ..own };
         let bond = bond.and_then(|(bond, receives)| {
-            let left = !receives || is_unknown(bond, links, router);
-            let left = self.reach([bond, link], links).map(|reached| reached || left);
+            let left = self.reach([bond, link], links).map(|reached| reached || !receives);
             let is = interface(bond, self.table_of(bond, forwarding), left)?;
             Some(Interface { up: is.up && own.up, bridge: bond.is_bridge(), ..is })
         });
@@ -420,11 +411,15 @@ fn is_shared(plane: &Plane, id: PortId) -> bool {
     plane.ports().get(usize::from(id.0)).is_some_and(|port| port.shared.is_some())
 }
 
-/// Tells the elements which addresses are this machine's, and which are on which port.
+/// Tells the elements which addresses are this machine's, and which are on which port; and the
+/// workers which devices are VRFs.
 fn tell_sources(forwarding: &mut Forwarding) {
     let sources = forwarding.plane.sources();
     let model = forwarding.mirror.model();
     let mirror = &forwarding.mirror;
+    let members = model.links.iter().filter_map(|link| Some((link, model.links.vrf_of(link)?)));
+    let vrfs = members.filter_map(|(link, vrf)| Some((mirror.table_of(link.ifindex)?, vrf.ifindex)));
+    forwarding.plane.set_vrfs(vrfs.collect());
     sources.set_local4(model.addresses().filter_map(|address| match address.net.addr() {
         IpAddr::V4(own) => Some((mirror.table_of(address.ifindex)?, own)),
         IpAddr::V6(_) => None,
@@ -444,12 +439,6 @@ fn tell_sources(forwarding: &mut Forwarding) {
         sources.set_interface(id, interface.table.of_addresses(), ipv4, ipv6);
     }
     forwarding.translate();
-}
-
-/// Whether a member of a VRF is Linux's: Linux shows its chains a VRF's packets as the VRF's own,
-/// and its copy of the rules would not know them.
-pub(crate) fn is_unknown(link: &Link, links: &Links, router: &Router) -> bool {
-    links.vrf_of(link).is_some() && fallback::has_policy(router)
 }
 
 /// What the plane must know of an interface that this table routes; `None` when it has no Ethernet

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Subject;
 use super::words::Traffic;
 use crate::command::table::Table;
-use crate::daemon::ports::{NOT_IN_VRFS, is_unknown};
 use crate::daemon::{Control, interfaces};
 use crate::screen::units::count;
 use fib::Tags;
@@ -133,9 +132,6 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
     }
     match place {
         Err(why) => why.to_string(),
-        Ok(_) if is_unknown(link, &forwarding.mirror.model().links, &forwarding.router) => {
-            format!("it belongs to {NOT_IN_VRFS}")
-        }
         Ok(place) if place.tags.tunnel().is_some() => {
             "a filter, translation or routing rule could touch its headers: see `show mirror`".to_owned()
         }

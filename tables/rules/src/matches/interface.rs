@@ -47,7 +47,7 @@ impl Condition for ByInput {
     }
 
     fn nftables(list: &List<Interface>, sentence: &mut Sentence) -> Option<()> {
-        sentence.say(format!("iifname {}", names(list)));
+        sentence.say(format!("{} {}", sentence.input(), names(list)));
         Some(())
     }
 

@@ -50,10 +50,46 @@ fn every_random_filter() {
         let text = pools::filter(&mut random, 40);
         let text: Vec<&str> = text.lines().filter(|line| !errs(line) || !turns(line)).collect();
         let text = text.join("\n");
-        let rendered =
-            read(&text).nftables(&ports, Some(Fallback::Closed), round % 2 == 0).expect("a choice is made");
-        nft(&rendered).unwrap_or_else(|error| panic!("{error}\n{rendered}"));
+        let (filter, closed) = (read(&text), Some(Fallback::Closed));
+        let plain = filter.nftables(&ports, closed, round % 2 == 0);
+        let with_vrfs = filter.nftables_with_vrfs(&ports, closed, round % 2 == 0);
+        for rendered in [plain, with_vrfs] {
+            let rendered = rendered.expect("a choice is made");
+            nft(&rendered).unwrap_or_else(|error| panic!("{error}\n{rendered}"));
+        }
     }
+}
+
+#[test]
+fn members_of_vrfs_are_asked_for_where_linux_shows_them() {
+    let filter = read(
+        "chain input\ndrop in eth0\nchain forward policy drop\ndrop in !eth0 out eth1\njump a in eth*\nchain a\n\
+         accept log in eth0",
+    );
+    let ports = ["eth0".to_owned(), "eth1".to_owned()];
+    let [plain, with_vrfs] = [Filter::nftables, Filter::nftables_with_vrfs]
+        .map(|write| write(&filter, &ports, None, true).unwrap());
+    assert!(!plain.contains("vrf") && !plain.contains("sdif"), "{plain}");
+    // All that stands there without VRFs stands there with them.
+    let own = |line: &&str| !line.contains("jump c_forward") && !line.contains("policy of");
+    for line in plain.lines().filter(own) {
+        assert!(with_vrfs.contains(line), "{line}\nis not in\n{with_vrfs}");
+    }
+    for lines in [
+        "\tchain at_prerouting {\n\t\ttype filter hook prerouting priority -150; policy accept;\n\
+         \t\tmeta iifkind \"vrf\" accept\n\t\tiifname { \"eth0\", \"eth1\" } jump c_input\n",
+        "\t\tmeta iifkind != \"vrf\" iifname { \"eth0\", \"eth1\" } jump c_forward\n",
+        "\t\tmeta iifkind \"vrf\" meta sdifname { \"eth0\", \"eth1\" } jump v_forward\n",
+        "\t\tmeta iifkind \"vrf\" meta sdifname { \"eth0\", \"eth1\" } counter drop",
+        "\t\tmeta iifkind \"vrf\" oifname { \"eth0\", \"eth1\" } jump v_output\n",
+        "\t\tmeta oifkind \"vrf\" accept\n\t\toifname { \"eth0\", \"eth1\" } jump c_output\n",
+        "\tchain v_forward {\n\t\tmeta sdifname != { \"eth0\" } oifname { \"eth1\" } counter drop",
+        "\t\tmeta sdifname { \"eth*\" } counter jump v_a",
+        "\tchain v_a {\n\t\tmeta sdifname { \"eth0\" } counter jump vr",
+    ] {
+        assert!(with_vrfs.contains(lines), "{lines}\nis not in\n{with_vrfs}");
+    }
+    assert!(!with_vrfs.contains("v_input"), "{with_vrfs}");
 }
 
 #[test]

@@ -35,32 +35,39 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// An empty lab. `name` becomes part of the namespaces' names: short, of letters, digits and
-    /// dashes.
+    /// An empty lab. `wanted` becomes part of the namespaces' names: short, of letters, digits and
+    /// dashes. Where this process has a lab of this name already, a number follows it.
     ///
     /// Labs left behind by processes that are gone are swept first.
     ///
     /// # Errors
     /// [`LabError::NotRoot`], or [`LabError::Busy`] when another process has a lab of this name.
-    pub fn new(name: &str) -> Result<Lab> {
+    pub fn new(wanted: &str) -> Result<Lab> {
         if !geteuid().is_root() {
             return Err(LabError::NotRoot);
         }
         sweep_on_signals()?;
         let alone = alone().map_err(LabError::io(LOCK))?;
         sweep_the_dead();
-        let folder = Path::new(LABS).join(name);
         fs::create_dir_all(LABS).map_err(LabError::io(LABS))?;
-        if let Err(e) = fs::create_dir(&folder) {
-            let pid = owner(&folder).unwrap_or(0);
-            return match e.kind() {
-                std::io::ErrorKind::AlreadyExists => Err(LabError::Busy { lab: name.to_owned(), pid }),
-                _ => Err(LabError::io(folder.display().to_string())(e)),
-            };
-        }
-        running().push(folder.clone());
-        let lab = Lab { name: name.to_owned(), folder };
         let me = std::process::id() as i32;
+        let (mut name, mut number) = (wanted.to_owned(), 1);
+        let folder = loop {
+            let folder = Path::new(LABS).join(&name);
+            match fs::create_dir(&folder) {
+                Ok(()) => break folder,
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(LabError::io(folder.display().to_string())(e));
+                }
+                Err(_) if owner(&folder) == Some(me) => {
+                    number += 1;
+                    name = format!("{wanted}-{number}");
+                }
+                Err(_) => return Err(LabError::Busy { pid: owner(&folder).unwrap_or(0), lab: name }),
+            }
+        };
+        running().push(folder.clone());
+        let lab = Lab { name, folder };
         let owner = format!("{me} {}", started(me).unwrap_or_default());
         let written = fs::write(lab.folder.join("owner"), owner).map_err(LabError::io("owner"));
         // Before the lab is dropped, which waits for it.
@@ -225,7 +232,7 @@ mod tests {
                 let lab = Lab::new(&format!("many{thread}")).unwrap_or_else(|e| panic!("turn {turn}: {e}"));
                 let owned = owner(&lab.folder);
                 assert_eq!(owned, Some(std::process::id() as i32), "turn {turn}");
-                assert!(matches!(Lab::new(&lab.name), Err(LabError::Busy { .. })));
+                assert_eq!(Lab::new(&lab.name).unwrap().name, format!("many{thread}-2"));
             };
             (0..200).for_each(turn);
         };

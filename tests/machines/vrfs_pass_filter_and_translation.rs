@@ -282,9 +282,9 @@ fn judged() {
     assert!(killed.iter().all(|lost| *lost <= 5), "{killed:?}");
     judged.net.router.restart().unwrap();
     judged.plane_forwards();
-    judged.are_as_said("the plane once more");
     let lost = pings.map(|ping| ping.stop().lost());
-    assert!(lost.iter().all(|lost| *lost <= 10), "{lost:?}, {killed:?}\n{}", judged.net.router.log());
+    assert!(lost.iter().all(|lost| *lost <= 20), "{lost:?}, {killed:?}\n{}", judged.net.router.log());
+    judged.are_as_said("the plane once more");
     assert!(transfer.lives());
     let megabits = transfer.stop().unwrap();
     assert!(megabits.iter().rev().skip(1).take(2).all(|megabits| *megabits > 0.5), "{megabits:?}");

@@ -152,8 +152,8 @@ fn whole_or_not_at_all_and_nothing_else() {
     refused(&net.router, "[interface.theirs]\nkind = \"dummy\"\n", "Bifrost did not make it");
     let six = "[interface.a0]\naddresses = [\"2001:db8:4::1/64\"]\n[interface.br7]\nkind = \"bridge\"\n";
     refused(&net.router, six, "Linux refuses that a0: address 2001:db8:4::1/64 is added: ");
-    let theirs = "[[route]]\nto = \"10.99.0.0/16\"\nvia = \"10.2.0.2\"\n[interface.br7]\nkind = \"bridge\"\n";
-    refused(&net.router, theirs, "Linux refuses that route 10.99.0.0/16 is added via 10.2.0.2: File exists");
+    let theirs = "[[route]]\nto = \"10.99.0.0/16\"\nvia = \"10.2.0.3\"\n[interface.br7]\nkind = \"bridge\"\n";
+    refused(&net.router, theirs, "Linux refuses that route 10.99.0.0/16 is added via 10.2.0.3: File exists");
 
     let ping = ping.stop();
     assert!(ping.sent > 20 && ping.lost() == 0, "{ping:?}");

@@ -20,7 +20,7 @@ mod tree;
 
 pub use diff::{Command, diff, script};
 pub use owned::Owned;
-pub use render::render;
+pub use render::{render, render_for};
 pub use tree::{Config, Node};
 
 /// As a fuzzer calls the parser: whatever it reads, it reads its own text of it as the same, and

@@ -2,17 +2,30 @@
 //! what FRR has can be compared with them.
 
 use config::{
-    Area, AreaKind, Bgp, BgpInstance, Family, ListKind, Neighbour, NeighbourFamily, Originate, Ospf,
+    Area, AreaKind, BgpInstance, Family, ListKind, Neighbour, NeighbourFamily, Originate, Ospf,
     OspfInterface, Policy, Redistribute, RemoteAs, Routing,
 };
 
 use crate::tree::{Config, Node};
 
+/// By which each neighbour says what it exchanges. Without it all exchange IPv4, and say when not.
+const EXPLICIT: &str = "no bgp default ipv4-unicast";
+
 /// All that FRR is to have of a file.
 pub fn render(routing: &Routing) -> Config {
+    render_for(routing, &Config::default())
+}
+
+/// The same, said as FRR says it that has `running` already: BGP that was told elsewhere may have
+/// neighbours which exchange IPv4 without a word.
+pub fn render_for(routing: &Routing, running: &Config) -> Config {
     let mut config = Config::default();
     routing.policy.iter().for_each(|policy| lists(policy, &mut config.0));
-    routing.bgp.iter().for_each(|bgp| instances(bgp, &mut config.0));
+    for bgp in routing.bgp.iter().flat_map(|bgp| &bgp.instances) {
+        let there = running.context(&head(bgp));
+        let explicit = there.is_none_or(|there| there.children.iter().any(|child| child.line == EXPLICIT));
+        config.0.push(instance(bgp, explicit));
+    }
     for (ospf, six) in [(&routing.ospf, false), (&routing.ospf6, true)] {
         let Some(ospf) = ospf else { continue };
         config.0.push(router(ospf, six));
@@ -49,11 +62,12 @@ fn lists(policy: &Policy, nodes: &mut Vec<Node>) {
     }
 }
 
-fn instances(bgp: &Bgp, nodes: &mut Vec<Node>) {
-    nodes.extend(bgp.instances.iter().map(instance));
+fn head(bgp: &BgpInstance) -> String {
+    let vrf = bgp.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
+    format!("router bgp {}{vrf}", bgp.asn)
 }
 
-fn instance(bgp: &BgpInstance) -> Node {
+fn instance(bgp: &BgpInstance, explicit: bool) -> Node {
     let mut lines = Vec::new();
     lines.extend(bgp.router_id.map(|id| format!("bgp router-id {id}")));
     if bgp.log_neighbour_changes {
@@ -62,23 +76,28 @@ fn instance(bgp: &BgpInstance) -> Node {
     if !bgp.ebgp_requires_policy {
         lines.push("no bgp ebgp-requires-policy".to_owned());
     }
-    // Each neighbour says what it exchanges.
-    lines.push("no bgp default ipv4-unicast".to_owned());
+    if explicit {
+        lines.push(EXPLICIT.to_owned());
+    }
     if bgp.graceful_restart {
         lines.push("bgp graceful-restart".to_owned());
     }
     lines.extend(bgp.timers.map(|(keepalive, hold)| format!("timers bgp {keepalive} {hold}")));
     bgp.neighbours.iter().for_each(|it| neighbour(it, &mut lines));
-    let vrf = bgp.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
-    let mut node = context(format!("router bgp {}{vrf}", bgp.asn), lines);
+    let mut node = context(head(bgp), lines);
     for (at, family) in Family::BOTH.into_iter().enumerate() {
         let mut lines = Vec::new();
         for network in &bgp.families[at].networks {
             lines.push(format!("network {}{}", network.prefix, by(&network.route_map)));
         }
         lines.extend(bgp.families[at].redistribute.iter().map(redistribute));
+        let usual = !explicit && family == Family::Ipv4;
         for it in &bgp.neighbours {
-            it.families[at].iter().for_each(|exchanged| exchange(it, exchanged, &mut lines));
+            match (&it.families[at], usual) {
+                (Some(exchanged), _) => exchange(it, exchanged, usual, &mut lines),
+                (None, true) => lines.push(format!("no neighbor {} activate", it.address)),
+                (None, false) => {}
+            }
         }
         lines.extend(bgp.families[at].maximum_paths.map(|paths| format!("maximum-paths {paths}")));
         if !lines.is_empty() {
@@ -114,9 +133,11 @@ fn neighbour(it: &Neighbour, lines: &mut Vec<String>) {
     it.connect_retry.iter().for_each(|time| say(format!("timers connect {time}")));
 }
 
-fn exchange(it: &Neighbour, family: &NeighbourFamily, lines: &mut Vec<String>) {
+fn exchange(it: &Neighbour, family: &NeighbourFamily, usual: bool, lines: &mut Vec<String>) {
     let mut say = |what: String| lines.push(format!("neighbor {} {what}", it.address));
-    say("activate".to_owned());
+    if !usual {
+        say("activate".to_owned());
+    }
     for (is, what) in [
         (family.next_hop_self, "next-hop-self"),
         (family.route_reflector_client, "route-reflector-client"),
@@ -214,4 +235,34 @@ fn interface(it: &OspfInterface, six: bool) -> Node {
         say("bfd".to_owned());
     }
     context(format!("interface {}", it.name), lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Machine, Router};
+
+    use super::*;
+
+    #[test]
+    fn neighbours_exchange_ipv4_in_the_way_that_frr_has() {
+        let file = "without_ports = \"on\"\n[bgp]\nas = 7\n[bgp.neighbour.\"192.0.2.1\"]\nremote_as = 8\n\
+                    [bgp.neighbour.\"2001:db8::1\"]\nremote_as = 8\n";
+        let routing = Router::read("f", file, &Machine::this()).unwrap().routing;
+        let remote = " neighbor 192.0.2.1 remote-as 8\n neighbor 2001:db8::1 remote-as 8\n";
+        let six =
+            " address-family ipv6 unicast\n  neighbor 2001:db8::1 activate\n exit-address-family\nexit\n";
+        let explicit = format!(
+            "router bgp 7\n no bgp default ipv4-unicast\n{remote} address-family ipv4 unicast\n  \
+             neighbor 192.0.2.1 activate\n exit-address-family\n{six}"
+        );
+        let usual = format!(
+            "router bgp 7\n{remote} address-family ipv4 unicast\n  no neighbor 2001:db8::1 activate\n \
+             exit-address-family\n{six}"
+        );
+        assert_eq!(render(&routing).text(), explicit);
+        assert_eq!(render_for(&routing, &Config::parse(&explicit)).text(), explicit);
+        assert_eq!(render_for(&routing, &Config::parse("router bgp 7\nexit\n")).text(), usual);
+        // Another system is told anew, and so as we would.
+        assert_eq!(render_for(&routing, &Config::parse("router bgp 9\nexit\n")).text(), explicit);
+    }
 }

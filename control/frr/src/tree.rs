@@ -1,5 +1,7 @@
 //! FRR's configuration as a tree of lines.
 
+use std::net::Ipv4Addr;
+
 /// Contexts inside of contexts at most: FRR has three.
 const DEEPEST: usize = 6;
 
@@ -55,6 +57,21 @@ fn is_noise(line: &str) -> bool {
         || line.starts_with("exit-")
 }
 
+/// A line with single spaces, and numbers of areas as addresses: FRR shows them as they were told.
+fn line_of(words: &str) -> String {
+    let mut words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    let of_area = matches!(words.first().map(String::as_str), Some("area" | "network"))
+        || words.len() > 1
+            && matches!((words[0].as_str(), words[1].as_str()), ("ip", "ospf") | ("ipv6", "ospf6"));
+    if of_area
+        && let Some(at) = words.iter().position(|word| word == "area")
+        && let Some(number) = words.get(at + 1).and_then(|word| word.parse::<u32>().ok())
+    {
+        words[at + 1] = Ipv4Addr::from(number).to_string();
+    }
+    words.join(" ")
+}
+
 impl Config {
     /// Reads what `show running-config` prints, or what somebody wrote in the same form: a context
     /// has what is indented behind its line.
@@ -71,7 +88,7 @@ impl Config {
             while open.last().is_some_and(|(above, _)| *above >= indent) || open.len() >= DEEPEST {
                 config.close(&mut open);
             }
-            open.push((indent, Node::new(words.split_whitespace().collect::<Vec<_>>().join(" "))));
+            open.push((indent, Node::new(line_of(words))));
         }
         while !open.is_empty() {
             config.close(&mut open);
@@ -143,6 +160,17 @@ mod tests {
         assert_eq!(bgp.children[1].children, [Node::new("neighbor 192.0.2.2 activate")]);
         assert_eq!(config.context("router ospf").unwrap().children, [Node::new("area 0.0.0.3 nssa")]);
         assert_eq!(Config::parse(&config.text()), config);
+    }
+
+    #[test]
+    fn an_area_is_the_same_as_a_number_and_as_an_address() {
+        let config = Config::parse(
+            "router ospf\n network 10.0.0.0/8 area 0\n area 1 stub\n\
+             interface area\n ip ospf area 258\n description area 5\nexit\n",
+        );
+        let lines = "router ospf\n network 10.0.0.0/8 area 0.0.0.0\n area 0.0.0.1 stub\nexit\n\
+                     interface area\n ip ospf area 0.0.1.2\n description area 5\nexit\n";
+        assert_eq!(config.text(), lines);
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! | `click`, `router_toml`, `rules` | texts of an operator's |
 //! | `candidate` | lines that edit a configuration |
 //! | `frr` | FRR's configuration, as it shows it |
+//! | `import` | what Linux, FRR and other programs' files say, to be turned into a file |
 //!
 //! IPFIX, NetFlow and sFlow are only written here, never read.
 
@@ -34,6 +35,7 @@ pub use candidate::fuzz as candidate;
 pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
 pub use frr::fuzz as frr;
+pub use import::fuzz as import;
 pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
@@ -45,7 +47,7 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 19] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),
@@ -55,6 +57,7 @@ pub const TARGETS: [(&str, Target); 19] = [
     ("flow_journal", flow_journal),
     ("fpm", fpm),
     ("frr", frr),
+    ("import", import),
     ("memif", memif),
     ("netlink", netlink),
     ("packets", packets),

@@ -88,6 +88,12 @@ pub enum Command {
     Cli(crate::shell::Cli),
     /// Print the JSON Schema of router.toml
     Schema,
+    /// Turn what is there into a router.toml: Linux's interfaces and routes, and what FRR is told
+    ///
+    /// Without ORIGIN both are asked. What comes out changes nothing when it is put in force: it says
+    /// what is there. What it cannot say is told, and listed at its end. Without --output it is
+    /// printed, with secrets covered.
+    Import(Import),
     /// Change the members of an address set of the filter, while it runs
     ///
     /// The change is in force with the next batch of packets, in Linux's copy of the filter as
@@ -639,6 +645,40 @@ pub struct Capture {
     pub snap: u32,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct Import {
+    /// Where from; default: Linux and FRR of this machine
+    #[arg(value_enum)]
+    pub origin: Option<Origin>,
+    /// Files, of an origin that is one; default: where they usually are
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write it here, for you alone to read, with its secrets
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// A router.toml that comes first; what it says already stays as it is
+    #[arg(long, value_name = "FILE")]
+    pub add_to: Option<PathBuf>,
+    /// Where FRR's daemons have their sockets
+    #[arg(long, value_name = "FOLDER", default_value = "/run/frr")]
+    pub sockets: PathBuf,
+}
+
+/// Where an import comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Origin {
+    /// Interfaces, addresses and static routes that Linux has now
+    Linux,
+    /// FRR's running configuration
+    Frr,
+    /// /etc/network/interfaces (ifupdown), and what it sources
+    Interfaces,
+    /// /etc/netplan/*.yaml
+    Netplan,
+    /// /config/config.boot of VyOS: interfaces, VRFs and static routes
+    Vyos,
+}
+
 /// The filter that is meant by the words of the command line.
 pub fn filter(words: &[String]) -> Result<Filter, WordError> {
     words.join(" ").parse()
@@ -652,7 +692,7 @@ mod tests {
 
     /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two
     /// reports that are JSON.
-    const NO_ANSWER: [&str; 11] = [
+    const NO_ANSWER: [&str; 12] = [
         "bfd",
         "capture",
         "cli",
@@ -660,6 +700,7 @@ mod tests {
         "compare",
         "completions",
         "extcap",
+        "import",
         "man",
         "schema",
         "tcpdump",

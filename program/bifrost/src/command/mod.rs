@@ -16,6 +16,7 @@ pub(crate) mod flows;
 mod r#gen;
 mod generate;
 mod handle;
+pub(crate) mod import;
 mod interfaces;
 pub(crate) mod listing;
 mod picture;
@@ -100,6 +101,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Compare(args) => commit::compare(args, connect(socket)?),
         Command::Cli(cli) => return crate::shell::run(cli, socket),
         Command::Schema => schema(),
+        Command::Import(asked) => import::import(&asked),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),

@@ -83,7 +83,7 @@ mod section;
 pub(crate) mod settings;
 mod sflow;
 mod steering;
-mod tool;
+pub(crate) mod tool;
 mod tracked;
 mod tunnels;
 mod verdict;

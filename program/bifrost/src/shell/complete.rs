@@ -88,6 +88,7 @@ fn configure(session: &Session, words: &[String], begun: &str) -> Vec<Offer> {
             ("merge", "what a file says comes to it"),
             ("replace", "what a file says takes its place"),
             ("set", "lines of a file are done"),
+            ("import", "what Linux and FRR have, and it does not say"),
         ]),
         "compare" => of(&[
             ("toml", "line by line, as it is written"),

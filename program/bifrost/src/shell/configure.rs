@@ -26,7 +26,10 @@ pub(super) const COMMANDS: [(&str, &str); 28] = [
     ("confirm", "keep what was committed with `commit confirmed`"),
     ("discard", "drop the candidate, and begin again with what is there"),
     ("rebase", "do the same changes to what somebody else has put in force meanwhile"),
-    ("load", "`load merge FILE`, `load replace FILE`, `load set FILE` (a file of set-lines)"),
+    (
+        "load",
+        "`load merge FILE`, `load replace FILE`, `load set FILE` (set-lines), `load import` (what is there)",
+    ),
     ("save", "write the candidate to a file: `save FILE`"),
     ("lock", "nobody else commits (`lock take`: even if somebody else has the lock)"),
     ("unlock", "give the lock back"),

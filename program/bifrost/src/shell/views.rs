@@ -1,8 +1,9 @@
 //! The candidate as it is shown, compared, and written to files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candidate::{Document, Word, changes, lines, quote, split};
+use clap::ValueEnum;
 use config::secrets;
 use similar::TextDiff;
 
@@ -12,6 +13,8 @@ use super::kept::write;
 use super::output;
 use super::pipe::{Form, Pipes};
 use super::session::Session;
+use crate::command::args::Origin;
+use crate::command::import::gather;
 use crate::control::{Request, Text};
 
 impl Session {
@@ -106,7 +109,12 @@ impl Session {
 
 /// Takes a file over: as a whole, what it says, or as lines.
 pub(super) fn load(editing: &mut Editing, words: &[Word]) -> Result<(), ShellError> {
-    const HOW: &str = "`load merge FILE`, `load replace FILE`, or `load set FILE`";
+    const HOW: &str = "`load merge FILE`, `load replace FILE`, `load set FILE`, or `load import`";
+    if let [how, rest @ ..] = words
+        && how.text == "import"
+    {
+        return load_import(editing, rest);
+    }
     let [how, path] = words else { return Err(ShellError::said(format!("load what? {HOW}"))) };
     let path = Path::new(&path.text);
     let text = config::source::read_text(path)
@@ -135,6 +143,27 @@ pub(super) fn load(editing: &mut Editing, words: &[Word]) -> Result<(), ShellErr
         _ => return Err(ShellError::said(format!("load {}? {HOW}", how.text))),
     }
     editing.document = document;
+    Ok(())
+}
+
+/// Takes over what is there and the candidate does not say.
+fn load_import(editing: &mut Editing, words: &[Word]) -> Result<(), ShellError> {
+    let said = |text: String| ShellError::said(text);
+    let origin = match words.first() {
+        None => None,
+        Some(word) => Some(Origin::from_str(&word.text, false).map_err(|_| {
+            let all = Origin::value_variants().iter().filter_map(|it| it.to_possible_value());
+            let all: Vec<String> = all.map(|it| it.get_name().to_owned()).collect();
+            said(format!("load import {}? {}, or nothing for Linux and FRR", word.text, all.join(", ")))
+        })?),
+    };
+    let files: Vec<PathBuf> = words.iter().skip(1).map(|word| PathBuf::from(&word.text)).collect();
+    let sockets = config::Router::read("candidate", editing.document.text(), &config::Machine::this())
+        .map_or_else(|_| config::Routing::default().sockets, |router| router.routing.sockets);
+    let found = gather(origin, &files, &sockets, Some(editing.document.text()))
+        .map_err(|failure| said(failure.to_string()))?;
+    found.left.iter().for_each(|left| println!("not taken: {left}"));
+    editing.document = Document::parse(&found.text)?;
     Ok(())
 }
 

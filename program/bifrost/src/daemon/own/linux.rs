@@ -1,13 +1,15 @@
 //! What Linux has of what the file can say: interfaces with their addresses, and Bifrost's routes.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::process::Stdio;
 
-use config::{Kind, Router};
+use config::{Kind, Route, Router};
+use import::ip;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::wanted::asked_for;
 use super::{GROUP, PROTOCOL};
 use crate::daemon::tool;
 
@@ -16,6 +18,8 @@ use crate::daemon::tool;
 pub(super) struct Linux {
     pub links: BTreeMap<String, Link>,
     pub routes: BTreeMap<Key, Way>,
+    /// Those of the routes that others made, and by which protocol.
+    pub theirs: BTreeMap<Key, u8>,
 }
 
 /// An interface.
@@ -96,25 +100,43 @@ impl Way {
 }
 
 impl Linux {
-    /// Reads them.
+    /// Reads them. Routes that somebody else made are read as well where they are as `asked` says:
+    /// they are the file's, and need not be made.
     ///
     /// # Errors
     /// When `ip` cannot be run, or says what is not understood; for the operator.
-    pub fn read(router: &Router) -> Result<Linux, String> {
-        let links: Vec<LinkText> = ask(&["-json", "-details", "address", "show"])?;
+    pub fn read(router: &Router, asked: &[Route]) -> Result<Linux, String> {
+        let links: Vec<ip::Link> = ask(&["-json", "-details", "address", "show"])?;
+        let mut linux = Linux {
+            links: links.iter().map(|text| (text.ifname.clone(), link(text))).collect(),
+            ..Linux::default()
+        };
+        let asked = asked_for(asked, &linux.links, |_| {});
         let protocol = PROTOCOL.to_string();
-        let all = ["-Numeric", "-json", "-details"];
-        let mut routes = BTreeMap::new();
+        let mut protocols = vec![protocol.as_str()];
+        if !asked.is_empty() {
+            protocols.extend(import::GIVEN);
+        }
         // With neither family `ip` shows both, but asks for IPv4 first and may stop there.
         for family in ["-4", "-6"] {
-            let show = [family, "route", "show", "table", "all", "protocol", &protocol];
-            let texts: Vec<RouteText> = ask(&[&all[..], &show[..]].concat())?;
-            routes.extend(texts.iter().filter_map(|text| text.route(family == "-6")));
+            for protocol in &protocols {
+                let all = ["-Numeric", "-json", "-details", family];
+                let show = ["route", "show", "table", "all", "protocol", protocol];
+                let texts: Vec<ip::Route> = ask(&[&all[..], &show[..]].concat())?;
+                let found = texts.iter().filter_map(|text| route(text, family == "-6"));
+                let ours = *protocol == protocols[0];
+                for (key, way) in found {
+                    let is_asked = || asked.get(&key).is_some_and(|asked| asked.is(&way));
+                    if linux.routes.contains_key(&key) || !ours && !is_asked() {
+                        continue;
+                    }
+                    linux.routes.insert(key, way);
+                    if !ours {
+                        linux.theirs.insert(key, protocol.parse().unwrap_or(PROTOCOL));
+                    }
+                }
+            }
         }
-        let mut linux = Linux {
-            links: links.into_iter().map(|text| (text.ifname.clone(), text.link())).collect(),
-            routes,
-        };
         for (name, link) in &mut linux.links {
             let listed = router.interfaces.iter().find(|it| it.name == *name);
             let listed = listed.and_then(|it| it.addresses.as_deref()).unwrap_or_default();
@@ -151,157 +173,30 @@ fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
     if !output.status.success() {
         return Err(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()));
     }
-    read(&output.stdout)
+    ip::read(&output.stdout)
         .map_err(|error| format!("ip {} says what is not understood: {error}", words.join(" ")))
 }
 
-fn read<T: for<'de> Deserialize<'de>>(text: &[u8]) -> Result<Vec<T>, serde_json::Error> {
-    match text.trim_ascii() {
-        [] => Ok(Vec::new()),
-        text => serde_json::from_slice(text),
+/// An interface, as `ip` shows it.
+fn link(text: &ip::Link) -> Link {
+    let given = text.addr_info.iter().filter(|address| address.is_given());
+    Link {
+        kind: text.kind().unwrap_or(Kind::Ethernet),
+        ours: text.group == GROUP.to_string(),
+        up: text.is_up(),
+        mtu: Some(text.mtu),
+        addresses: given.filter_map(ip::Address::net).collect(),
+        mac: text.mac(),
+        alias: text.ifalias.clone().unwrap_or_default(),
+        master: text.master.clone(),
     }
 }
 
-#[derive(Deserialize)]
-struct LinkText {
-    ifname: String,
-    #[serde(default)]
-    flags: Vec<String>,
-    mtu: u32,
-    #[serde(default)]
-    group: String,
-    address: Option<String>,
-    ifalias: Option<String>,
-    master: Option<String>,
-    link: Option<String>,
-    #[serde(default)]
-    linkinfo: Info,
-    #[serde(default)]
-    addr_info: Vec<AddressText>,
-}
-
-#[derive(Default, Deserialize)]
-struct Info {
-    #[serde(default)]
-    info_kind: String,
-    #[serde(default)]
-    info_data: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct AddressText {
-    local: Option<IpAddr>,
-    /// The other end of a line.
-    address: Option<IpAddr>,
-    prefixlen: u8,
-    #[serde(default)]
-    scope: String,
-    /// By DHCP or SLAAC.
-    #[serde(default)]
-    dynamic: bool,
-    #[serde(default)]
-    temporary: bool,
-}
-
-impl LinkText {
-    fn link(self) -> Link {
-        let kind = self.kind().unwrap_or(Kind::Ethernet);
-        // Tunnels and VRFs have none of their own, nor has a bridge without members.
-        let none = "00:00:00:00:00:00";
-        let owns = |mac: &String| mac.len() == none.len() && mac != none && !matches!(kind, Kind::Vrf { .. });
-        let mac = self.address.filter(owns);
-        let given = self.addr_info.iter().filter(|text| {
-            text.address.is_none() && !text.dynamic && !text.temporary && text.scope != "host"
-        });
-        Link {
-            kind,
-            ours: self.group == GROUP.to_string(),
-            up: self.flags.iter().any(|flag| flag == "UP"),
-            mtu: Some(self.mtu),
-            addresses: given.filter_map(|text| IpNet::new(text.local?, text.prefixlen).ok()).collect(),
-            mac,
-            alias: self.ifalias.unwrap_or_default(),
-            master: self.master,
-        }
-    }
-
-    /// What it is, if it is something that could be made here.
-    fn kind(&self) -> Option<Kind> {
-        let data = &self.linkinfo.info_data;
-        let text = |key: &str| data.get(key).and_then(serde_json::Value::as_str);
-        let number = |key: &str| data.get(key).and_then(serde_json::Value::as_u64);
-        Some(match self.linkinfo.info_kind.as_str() {
-            "bridge" => Kind::Bridge,
-            "dummy" => Kind::Dummy,
-            "vrf" => Kind::Vrf { table: u32::try_from(number("table")?).ok()? },
-            "vlan" => Kind::Vlan {
-                parent: self.link.clone()?,
-                id: u16::try_from(number("id")?).ok()?,
-                protocol: word(&Kind::VLAN_PROTOCOLS, text("protocol")?)?,
-            },
-            "bond" => Kind::Bond {
-                mode: word(&Kind::BOND_MODES, text("mode")?)?,
-                lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
-                miimon: number("miimon").and_then(|time| u32::try_from(time).ok()),
-            },
-            mode => Kind::Tunnel {
-                mode: word(&Kind::TUNNELS, mode)?,
-                local: text("local")?.parse().ok()?,
-                remote: text("remote")?.parse().ok()?,
-                // As an address, and of both directions the same here.
-                key: text("ikey").and_then(|key| key.parse::<Ipv4Addr>().ok()).map(u32::from),
-                ttl: number("ttl").and_then(|ttl| u8::try_from(ttl).ok()).unwrap_or(0),
-            },
-        })
-    }
-}
-
-fn word(words: &[(&'static str, &'static str)], text: &str) -> Option<&'static str> {
-    words.iter().map(|(word, _)| *word).find(|word| *word == text)
-}
-
-#[derive(Deserialize)]
-struct RouteText {
-    dst: String,
-    table: Option<String>,
-    metric: Option<u32>,
-    #[serde(rename = "type", default)]
-    kind: String,
-    gateway: Option<IpAddr>,
-    dev: Option<String>,
-    #[serde(default)]
-    nexthops: Vec<HopText>,
-}
-
-#[derive(Deserialize)]
-struct HopText {
-    gateway: Option<IpAddr>,
-    dev: Option<String>,
-}
-
-impl RouteText {
-    fn route(&self, ipv6: bool) -> Option<(Key, Way)> {
-        let to = match (self.dst.as_str(), ipv6) {
-            ("default", false) => "0.0.0.0/0",
-            ("default", true) => "::/0",
-            (other, _) => other,
-        };
-        let to = to.parse::<IpNet>().or_else(|_| to.parse::<IpAddr>().map(IpNet::from)).ok()?;
-        let way = match self.kind.as_str() {
-            "6" | "blackhole" => Way::End("blackhole"),
-            "7" | "unreachable" => Way::End("unreachable"),
-            "8" | "prohibit" => Way::End("prohibit"),
-            _ if self.nexthops.is_empty() => {
-                Way::Via(vec![Hop { gateway: self.gateway, device: self.dev.clone() }])
-            }
-            _ => {
-                let hops = self.nexthops.iter();
-                Way::Via(hops.map(|hop| Hop { gateway: hop.gateway, device: hop.dev.clone() }).collect())
-            }
-        };
-        let table = self.table.as_ref().and_then(|table| table.parse().ok()).unwrap_or(254);
-        Some((Key { table, to, metric: self.metric.unwrap_or(0) }, way))
-    }
+/// A route, as `ip` shows it.
+fn route(text: &ip::Route, ipv6: bool) -> Option<(Key, Way)> {
+    let hops = || text.hops().into_iter().map(|(gateway, device)| Hop { gateway, device }).collect();
+    let way = text.end().map_or_else(|| Way::Via(hops()), Way::End);
+    Some((Key { table: text.table(), to: text.to(ipv6)?, metric: text.metric.unwrap_or(0) }, way))
 }
 
 #[cfg(test)]
@@ -319,14 +214,14 @@ mod tests {
     #[test]
     fn an_interface_has_what_was_given_to_it() {
         let text = ADDRESSES.replace(", {}]", "]");
-        let link = read::<LinkText>(text.as_bytes()).unwrap().remove(0).link();
+        let link = link(&ip::read::<ip::Link>(text.as_bytes()).unwrap()[0]);
         let (local, remote) = ("192.0.2.1".parse().unwrap(), "192.0.2.7".parse().unwrap());
         let kind = Kind::Tunnel { mode: "gre", local, remote, key: Some(7), ttl: 0 };
         let addresses = vec!["2001:db8::1/64".parse().unwrap()];
         assert_eq!(link, Link { up: true, mtu: Some(1476), addresses, ..Link::new(kind, true) });
         // What has no name is not understood, and nothing at all is an empty list.
-        assert!(read::<LinkText>(ADDRESSES.as_bytes()).is_err());
-        assert!(read::<LinkText>(b"\n").unwrap().is_empty());
+        assert!(ip::read::<ip::Link>(ADDRESSES.as_bytes()).is_err());
+        assert!(ip::read::<ip::Link>(b"\n").unwrap().is_empty());
     }
 
     #[test]
@@ -335,8 +230,8 @@ mod tests {
             {"type":"7","dst":"10.0.0.0/9","table":"7","metric":5},
             {"type":"1","dst":"10.9.9.9","table":"254","nexthops":[
             {"gateway":"192.0.2.3","dev":"br0","weight":1},{"gateway":"192.0.2.4","dev":"br0","weight":1}]}]"#;
-        let texts: Vec<RouteText> = read(ROUTES.as_bytes()).unwrap();
-        let routes: BTreeMap<Key, Way> = texts.iter().filter_map(|text| text.route(false)).collect();
+        let texts: Vec<ip::Route> = ip::read(ROUTES.as_bytes()).unwrap();
+        let routes: BTreeMap<Key, Way> = texts.iter().filter_map(|text| route(text, false)).collect();
         let key = |table, to: &str, metric| Key { table, to: to.parse().unwrap(), metric };
         let hop = |gateway: &str| Hop { gateway: gateway.parse().ok(), device: Some("br0".to_owned()) };
         assert_eq!(routes[&key(254, "0.0.0.0/0", 0)], Way::Via(vec![hop("192.0.2.2")]));

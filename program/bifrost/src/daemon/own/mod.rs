@@ -27,7 +27,7 @@ mod way;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use config::Router;
+use config::{Route, Router};
 use graph::Registry;
 use tracing::{error, info, warn};
 
@@ -47,14 +47,22 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The part of the daemon that makes Linux as the file says.
 #[derive(Default)]
 pub(crate) struct Own {
-    /// What Linux had before what was prepared.
-    before: Option<(Linux, Vec<Step>)>,
+    /// What Linux had before what was prepared, and what is done since.
+    before: Option<Before>,
     /// Interfaces that were seen.
     seen: BTreeSet<u32>,
     /// One that the file names has come, or come up.
     due: bool,
     /// When Linux was last made so for that.
     last: Option<Instant>,
+}
+
+/// What Linux had before a change.
+struct Before {
+    linux: Linux,
+    /// The routes that either file asks for.
+    asked: Vec<Route>,
+    steps: Vec<Step>,
 }
 
 /// Whether the file says anything of this.
@@ -70,13 +78,14 @@ pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
     if !says_any(router) {
         return Ok(Vec::new());
     }
-    let (_, steps) = steps(router)?;
+    let (_, steps) = steps(router, &router.routes)?;
     Ok(steps.iter().map(Step::to_string).collect())
 }
 
-/// What Linux has, and the way from there to what the file says.
-fn steps(router: &Router) -> Result<(Linux, Vec<Step>), String> {
-    let from = Linux::read(router)?;
+/// What Linux has, and the way from there to what the file says. `asked`: routes that are the
+/// file's, or were, whoever made them.
+fn steps(router: &Router, asked: &[Route]) -> Result<(Linux, Vec<Step>), String> {
+    let from = Linux::read(router, asked)?;
     let (to, refused) = wanted::wanted(&from, router);
     match refused.is_empty() {
         true => Ok((from.clone(), way::way(&from, &to))),
@@ -84,9 +93,15 @@ fn steps(router: &Router) -> Result<(Linux, Vec<Step>), String> {
     }
 }
 
+/// The routes that the file asks for, and those that it asked for.
+fn asked(change: &Change) -> Vec<Route> {
+    // Of the same prefix and metric the one that it asked for is there.
+    [&change.after.routes[..], &change.before.routes[..]].concat()
+}
+
 /// Makes Linux what it was; what cannot be is told.
-fn undo(before: &Linux, router: &Router) {
-    let undone = Linux::read(router).and_then(|now| {
+fn undo(before: &Linux, asked: &[Route], router: &Router) {
+    let undone = Linux::read(router, asked).and_then(|now| {
         let back = way::way(&now, before);
         let refused = step::run(&back, true)?;
         refused.iter().for_each(|wrong| error!("Linux is not as it was: {wrong}"));
@@ -101,7 +116,7 @@ impl Own {
     /// Makes Linux as the file says, as far as that can be; tells what cannot.
     pub(super) fn begin(&self, forwarding: &Forwarding) {
         let router = &forwarding.router;
-        let from = match Linux::read(router) {
+        let from = match Linux::read(router, &router.routes) {
             Ok(from) => from,
             Err(wrong) if says_any(router) => return error!("Linux is left as it is: {wrong}"),
             // Nothing was ever made here by a program that is not there.
@@ -145,7 +160,8 @@ impl Section for Own {
         if !says_any(&change.before) && !says_any(&change.after) {
             return Vec::new();
         }
-        let steps = steps(&change.after).map(|(_, steps)| steps.iter().map(Step::to_string).collect());
+        let steps = steps(&change.after, &asked(change))
+            .map(|(_, steps)| steps.iter().map(Step::to_string).collect());
         steps.unwrap_or_else(|wrong| vec![format!("it would be refused: {wrong}")])
     }
 
@@ -156,12 +172,13 @@ impl Section for Own {
         if !says_any(&change.before) && !says_any(&change.after) {
             return Ok(());
         }
-        let (before, steps) = steps(&change.after)?;
+        let asked = asked(change);
+        let (linux, steps) = steps(&change.after, &asked)?;
         let refused = step::run(&steps, false)?.first().map(ToString::to_string);
         match refused {
-            None => self.before = Some((before, steps)),
+            None => self.before = Some(Before { linux, asked, steps }),
             Some(wrong) => {
-                undo(&before, &change.after);
+                undo(&linux, &asked, &change.after);
                 return Err(wrong);
             }
         }
@@ -169,13 +186,13 @@ impl Section for Own {
     }
 
     fn apply(&mut self, _: &Change, _: &mut Forwarding) {
-        let (_, steps) = self.before.take().unwrap_or_default();
-        steps.iter().for_each(|step| info!("{step}"));
+        let done = self.before.take();
+        done.iter().flat_map(|before| &before.steps).for_each(|step| info!("{step}"));
     }
 
     fn abort(&mut self, forwarding: &mut Forwarding) {
-        if let Some((before, _)) = self.before.take() {
-            undo(&before, &forwarding.router);
+        if let Some(before) = self.before.take() {
+            undo(&before.linux, &before.asked, &forwarding.router);
         }
     }
 }

@@ -109,7 +109,7 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
             }
             linux.routes.insert(*key, way.clone());
         }
-        Step::NoRoute { key } if linux.routes.remove(key).is_some() => {}
+        Step::NoRoute { key, .. } if linux.routes.remove(key).is_some() => {}
         Step::Mtu { name, mtu } => linux.links.get_mut(name).unwrap().mtu = Some(*mtu),
         Step::Mac { name, mac } => linux.links.get_mut(name).unwrap().mac = Some(mac.clone()),
         Step::Alias { name, alias } => linux.links.get_mut(name).unwrap().alias.clone_from(alias),
@@ -195,7 +195,7 @@ fn world(random: &mut Random) -> Linux {
     }
     let masters: Vec<String> =
         ["m0", "m1"].into_iter().filter(|m| links.contains_key(*m)).map(Into::into).collect();
-    let mut linux = Linux { links, routes: BTreeMap::new() };
+    let mut linux = Linux { links, ..Linux::default() };
     for name in linux.upwards() {
         let parent_up = linux.links[&name].parent().is_none_or(|parent| linux.links[parent].up);
         let may_belong =

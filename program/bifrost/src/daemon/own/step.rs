@@ -72,6 +72,8 @@ pub(super) enum Step {
     },
     NoRoute {
         key: Key,
+        /// The protocol that made it.
+        by: u8,
     },
 }
 
@@ -118,7 +120,7 @@ impl fmt::Display for Step {
                     }),
                 }
             }
-            Step::NoRoute { key } => write!(f, "route {}{} is removed", key.to, in_table(key)),
+            Step::NoRoute { key, .. } => write!(f, "route {}{} is removed", key.to, in_table(key)),
         }
     }
 }
@@ -176,15 +178,15 @@ impl Step {
                     several => several.iter().map(|hop| format!(" nexthop {hop}")).collect(),
                 };
                 // What `ip` takes behind the hops it takes for a part of the last one.
-                format!("route {verb} {kind} {}{hops}", route(key)).trim_end().to_owned()
+                format!("route {verb} {kind} {}{hops}", route(key, PROTOCOL)).trim_end().to_owned()
             }
-            Step::NoRoute { key } => format!("route delete {}", route(key)),
+            Step::NoRoute { key, by } => format!("route delete {}", route(key, *by)),
         }
     }
 }
 
-fn route(key: &Key) -> String {
-    format!("{} table {} metric {} protocol {PROTOCOL}", key.to, key.table, key.metric)
+fn route(key: &Key, by: u8) -> String {
+    format!("{} table {} metric {} protocol {by}", key.to, key.table, key.metric)
 }
 
 fn hop(hop: &super::linux::Hop) -> String {

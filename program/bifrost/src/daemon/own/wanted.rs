@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::{Interface, Kind, RouteTable, Router};
+use config::{Interface, Kind, Route, RouteTable, Router};
 
 use super::linux::{Hop, Key, Link, Linux, Way};
 
@@ -177,12 +177,21 @@ fn belong(it: &Interface, router: &Router, to: &mut Linux, refused: &mut Vec<Ref
 }
 
 fn routes(to: &Linux, router: &Router, refused: &mut Vec<Refused>) -> BTreeMap<Key, Way> {
+    asked_for(&router.routes, &to.links, |wrong| refused.push(wrong))
+}
+
+/// Routes as Linux has them, where these interfaces are there; `refuse` is told what cannot be.
+pub(super) fn asked_for(
+    asked: &[Route],
+    links: &BTreeMap<String, Link>,
+    mut refuse: impl FnMut(Refused),
+) -> BTreeMap<Key, Way> {
     let mut routes = BTreeMap::new();
-    for route in &router.routes {
-        let mut refuse = |what: String| refused.push(Refused::Route { to: route.to, what });
+    for route in asked {
+        let mut refuse = |what: String| refuse(Refused::Route { to: route.to, what });
         let table = match &route.table {
             RouteTable::Number(number) => *number,
-            RouteTable::Vrf(vrf) => match to.links.get(vrf).map(|link| &link.kind) {
+            RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
                 Some(Kind::Vrf { table }) => *table,
                 _ => {
                     refuse(format!("VRF {vrf}"));
@@ -195,7 +204,7 @@ fn routes(to: &Linux, router: &Router, refused: &mut Vec<Refused>) -> BTreeMap<K
         let metric = route.metric.filter(|metric| *metric > 0).unwrap_or(usual);
         let way = match &route.way {
             config::Way::End(word) => Way::End(word),
-            config::Way::Via { device: Some(device), .. } if !to.links.contains_key(device) => {
+            config::Way::Via { device: Some(device), .. } if !links.contains_key(device) => {
                 refuse(format!("interface {device}"));
                 continue;
             }

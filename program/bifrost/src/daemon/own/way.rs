@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::Kind;
 
+use super::PROTOCOL;
 use super::linux::{Key, Link, Linux, Way};
 use super::step::{How, Step};
 use super::wanted::same;
@@ -30,7 +31,7 @@ pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
     upwards.iter().rev().for_each(|name| walk.set_down(name));
     upwards.iter().for_each(|name| walk.address(name));
     let Walk { steps, disturbed, .. } = walk;
-    routes(&from.routes, &to.routes, steps, |way| disturbed.iter().any(|name| way.by(name)))
+    routes(from, &to.routes, steps, |way| disturbed.iter().any(|name| way.by(name)))
 }
 
 struct Walk<'a> {
@@ -263,26 +264,28 @@ impl Walk<'_> {
 
 /// The steps to other interfaces, and those of routes around them.
 fn routes(
-    from: &BTreeMap<Key, Way>,
+    from: &Linux,
     to: &BTreeMap<Key, Way>,
     steps: Vec<Step>,
     disturbed: impl Fn(&Way) -> bool,
 ) -> Vec<Step> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
-    for (key, way) in from {
+    for (key, way) in &from.routes {
         let asked = to.get(key);
         // One that ends here is not replaced by one that goes on, nor the other way round.
         let other = asked.is_some_and(|asked| matches!(asked, Way::End(_)) || matches!(way, Way::End(_)));
         let leaves = asked.is_none() || other && asked != Some(way);
         if leaves {
             // Before it goes with its interface.
-            if disturbed(way) || other { &mut first } else { &mut last }.push(Step::NoRoute { key: *key });
+            let by = from.theirs.get(key).copied().unwrap_or(PROTOCOL);
+            if disturbed(way) || other { &mut first } else { &mut last }
+                .push(Step::NoRoute { key: *key, by });
         }
     }
     let mut all = first;
     all.extend(steps);
     for (key, way) in to {
-        let had = from.get(key);
+        let had = from.routes.get(key);
         let replaced = had.is_some_and(|had| matches!((had, way), (Way::Via(_), Way::Via(_))) || had == way);
         let how = match had {
             Some(had) if way.is(had) && disturbed(had) => How::Again,

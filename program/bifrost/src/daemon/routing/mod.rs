@@ -16,11 +16,12 @@
 
 mod vtysh;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use config::{Router, Routing};
 use frr::sessions::{clears, effects};
-use frr::{Command, Config, Owned, diff, render, script};
+use frr::{Command, Config, Owned, diff, render, render_for, script};
 use graph::Registry;
 use tracing::{error, info, warn};
 
@@ -66,6 +67,11 @@ impl Plan {
         let effects = effects(&self.from, &self.to, &self.commands);
         lines.chain(effects.iter().map(ToString::to_string)).collect()
     }
+}
+
+/// What FRR is to have of a file, as it says it.
+fn wanted(frr: &Frr, routing: &Routing) -> Result<Config, String> {
+    Ok(render_for(routing, &frr.running()?))
 }
 
 /// A command, for the operator: without secrets.
@@ -132,6 +138,19 @@ fn undo(frr: &Frr, owned: &Owned, before: &Config) {
     }
 }
 
+/// What the FRR of these sockets has, as it shows it; `None`: there is none.
+///
+/// # Errors
+/// Why it cannot be asked, for the operator.
+pub(crate) fn configuration(sockets: &Path) -> Result<Option<String>, String> {
+    if !sockets.join("zebra.vty").exists() {
+        return Ok(None);
+    }
+    let frr = Frr::at(sockets);
+    frr.is_there(&Routing::default())?;
+    frr.shown().map(Some)
+}
+
 /// What FRR's grammar has not of what a file says; none where FRR is not installed.
 pub(crate) fn is_refused(router: &Router) -> Option<String> {
     Frr::is_installed().then(|| is_grammatical(router).err()).flatten()
@@ -173,7 +192,7 @@ fn planned(before: &Routing, after: &Router, was_told: bool) -> Result<Vec<Strin
     }
     is_grammatical(after)?;
     let owned = Owned::of(before, &after.routing);
-    Ok(Plan::of(&frr, &owned, render(&after.routing))?.lines())
+    Ok(Plan::of(&frr, &owned, wanted(&frr, &after.routing)?)?.lines())
 }
 
 /// Whether FRR can be told; no: it need not be now.
@@ -217,7 +236,8 @@ impl RoutingDaemons {
         }
         forwarding.plane.takes_long();
         (self.told, self.missed) = (start, false);
-        match make(&frr, &Owned::of(routing, routing), &render(routing)) {
+        let done = wanted(&frr, routing).and_then(|to| make(&frr, &Owned::of(routing, routing), &to));
+        match done {
             Ok(told) => told.iter().for_each(|line| info!("{line}")),
             Err(wrong) => error!("{wrong}; FRR has the rest of what the file says"),
         }
@@ -252,8 +272,9 @@ impl Section for RoutingDaemons {
         }
         is_grammatical(&change.after)?;
         let owned = Owned::of(before, after);
-        let was = owned.part(&frr.running()?);
-        match make(&frr, &owned, &render(after)) {
+        let running = frr.running()?;
+        let was = owned.part(&running);
+        match make(&frr, &owned, &render_for(after, &running)) {
             Ok(told) => self.before = Some((owned, was, told)),
             Err(wrong) => {
                 undo(&frr, &owned, &was);

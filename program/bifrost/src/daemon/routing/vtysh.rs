@@ -90,11 +90,21 @@ impl<'a> Frr<'a> {
         needed(routing).into_iter().map(|(daemon, _)| of(daemon)).collect()
     }
 
+    /// FRR, by the folder of its sockets.
+    pub fn at(sockets: &'a Path) -> Frr<'a> {
+        Frr { sockets }
+    }
+
     /// What FRR has.
     pub fn running(&self) -> Result<Config, String> {
+        Ok(Config::parse(&self.shown()?))
+    }
+
+    /// What FRR has, as it shows it.
+    pub fn shown(&self) -> Result<String, String> {
         let output = self.run(self.shell()?.args(["-c", "show running-config"]))?;
         match output.0 {
-            true => Ok(Config::parse(&output.1)),
+            true => Ok(output.1),
             false => Err(format!("FRR does not say what it has: {}", said(&output.2))),
         }
     }

@@ -1,0 +1,230 @@
+//! What `ip -json -details` says of interfaces, routes and rules.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use config::Kind;
+use ipnet::IpNet;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// An answer of `ip`'s: a list, or nothing at all.
+///
+/// # Errors
+/// What is no such list.
+pub fn read<T: for<'de> Deserialize<'de>>(text: &[u8]) -> Result<Vec<T>, serde_json::Error> {
+    match text.trim_ascii() {
+        [] => Ok(Vec::new()),
+        text => serde_json::from_slice(text),
+    }
+}
+
+/// An interface, as `ip -json -details address show` has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Link {
+    /// Its name.
+    pub ifname: String,
+    /// `UP`, `LOOPBACK` and others.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// The longest packet.
+    pub mtu: u32,
+    /// The group's name or number.
+    #[serde(default)]
+    pub group: String,
+    /// `ether`, `loopback` and others.
+    #[serde(default)]
+    pub link_type: String,
+    /// Its address on the link.
+    pub address: Option<String>,
+    /// That of the hardware, where another one is used.
+    pub permaddr: Option<String>,
+    /// Its description.
+    pub ifalias: Option<String>,
+    /// Whom it belongs to.
+    pub master: Option<String>,
+    /// What it lies on.
+    pub link: Option<String>,
+    /// What it is.
+    #[serde(default)]
+    pub linkinfo: Info,
+    /// Its addresses.
+    #[serde(default)]
+    pub addr_info: Vec<Address>,
+}
+
+/// What an interface is.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Info {
+    /// `vlan`, `bridge` and others.
+    #[serde(default)]
+    pub info_kind: String,
+    /// More of that.
+    #[serde(default)]
+    pub info_data: Value,
+}
+
+/// An address of an interface.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Address {
+    /// The address.
+    pub local: Option<IpAddr>,
+    /// The other end of a line.
+    pub address: Option<IpAddr>,
+    /// Of its subnet.
+    pub prefixlen: u8,
+    /// `global`, `link`, `host`.
+    #[serde(default)]
+    pub scope: String,
+    /// By DHCP or SLAAC.
+    #[serde(default)]
+    pub dynamic: bool,
+    /// For the privacy of who uses it.
+    #[serde(default)]
+    pub temporary: bool,
+}
+
+impl Address {
+    /// Whether somebody gave it to the interface.
+    pub fn is_given(&self) -> bool {
+        self.address.is_none() && !self.dynamic && !self.temporary && self.scope != "host"
+    }
+
+    /// With the length of its subnet.
+    pub fn net(&self) -> Option<IpNet> {
+        IpNet::new(self.local?, self.prefixlen).ok()
+    }
+}
+
+impl Link {
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.flags.iter().any(|flag| flag == "UP")
+    }
+
+    /// Its Ethernet address. Tunnels and VRFs have none of their own, nor has a bridge without
+    /// members.
+    pub fn mac(&self) -> Option<String> {
+        const NONE: &str = "00:00:00:00:00:00";
+        let of_its_own = |mac: &&String| {
+            mac.len() == NONE.len() && *mac != NONE && !matches!(self.kind(), Some(Kind::Vrf { .. }))
+        };
+        self.address.as_ref().filter(of_its_own).cloned()
+    }
+
+    /// What it is, if it is something that could be made here.
+    pub fn kind(&self) -> Option<Kind> {
+        let data = &self.linkinfo.info_data;
+        let text = |key: &str| data.get(key).and_then(Value::as_str);
+        let number = |key: &str| data.get(key).and_then(Value::as_u64);
+        Some(match self.linkinfo.info_kind.as_str() {
+            "bridge" => Kind::Bridge,
+            "dummy" => Kind::Dummy,
+            "vrf" => Kind::Vrf { table: u32::try_from(number("table")?).ok()? },
+            "vlan" => Kind::Vlan {
+                parent: self.link.clone()?,
+                id: u16::try_from(number("id")?).ok()?,
+                protocol: word(&Kind::VLAN_PROTOCOLS, text("protocol")?)?,
+            },
+            "bond" => Kind::Bond {
+                mode: word(&Kind::BOND_MODES, text("mode")?)?,
+                lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                miimon: number("miimon").and_then(|time| u32::try_from(time).ok()),
+            },
+            mode => Kind::Tunnel {
+                mode: word(&Kind::TUNNELS, mode)?,
+                local: text("local")?.parse().ok()?,
+                remote: text("remote")?.parse().ok()?,
+                // As an address, and of both directions the same here.
+                key: text("ikey").and_then(|key| key.parse::<Ipv4Addr>().ok()).map(u32::from),
+                ttl: number("ttl").and_then(|ttl| u8::try_from(ttl).ok()).unwrap_or(0),
+            },
+        })
+    }
+}
+
+/// The word of a list that a text is.
+pub(crate) fn word(words: &[(&'static str, &'static str)], text: &str) -> Option<&'static str> {
+    words.iter().map(|(word, _)| *word).find(|word| *word == text)
+}
+
+/// A route, as `ip -Numeric -json -details route show` has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Route {
+    /// Where to.
+    pub dst: String,
+    /// Its table's number; absent: the main one.
+    pub table: Option<String>,
+    /// Of several the lowest is used.
+    pub metric: Option<u32>,
+    /// Its type's number or name.
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    /// Who made it, by number.
+    #[serde(default)]
+    pub protocol: String,
+    /// The gateway.
+    pub gateway: Option<IpAddr>,
+    /// The interface.
+    pub dev: Option<String>,
+    /// Several ways.
+    #[serde(default)]
+    pub nexthops: Vec<Hop>,
+    /// `onlink` and others.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// All else.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, Value>,
+}
+
+/// One of several ways.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Hop {
+    /// The gateway.
+    pub gateway: Option<IpAddr>,
+    /// The interface.
+    pub dev: Option<String>,
+    /// Its share.
+    pub weight: Option<u32>,
+    /// `onlink` and others.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// All else.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, Value>,
+}
+
+impl Route {
+    /// Where to.
+    pub fn to(&self, ipv6: bool) -> Option<IpNet> {
+        let to = match (self.dst.as_str(), ipv6) {
+            ("default", false) => "0.0.0.0/0",
+            ("default", true) => "::/0",
+            (other, _) => other,
+        };
+        to.parse::<IpNet>().or_else(|_| to.parse::<IpAddr>().map(IpNet::from)).ok()
+    }
+
+    /// The word of the way in which packets end here, if they do.
+    pub fn end(&self) -> Option<&'static str> {
+        match self.kind.as_str() {
+            "6" | "blackhole" => Some("blackhole"),
+            "7" | "unreachable" => Some("unreachable"),
+            "8" | "prohibit" => Some("prohibit"),
+            _ => None,
+        }
+    }
+
+    /// The table's number.
+    pub fn table(&self) -> u32 {
+        self.table.as_ref().and_then(|table| table.parse().ok()).unwrap_or(254)
+    }
+
+    /// Its ways by gateways and interfaces.
+    pub fn hops(&self) -> Vec<(Option<IpAddr>, Option<String>)> {
+        match self.nexthops.is_empty() {
+            true => vec![(self.gateway, self.dev.clone())],
+            false => self.nexthops.iter().map(|hop| (hop.gateway, hop.dev.clone())).collect(),
+        }
+    }
+}

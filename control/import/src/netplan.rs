@@ -1,0 +1,196 @@
+//! Netplan's files: `network:` with its kinds of interfaces.
+
+use std::net::IpAddr;
+
+use config::{Kind, RouteTable, Way};
+use ipnet::IpNet;
+
+use crate::draft::Draft;
+use crate::ip::word;
+use crate::yaml::{self, Value, Yaml};
+
+const UNKNOWN: &str = "there is no key for it, or it is not understood";
+
+impl Draft {
+    /// What such a file says. Of several, those that come later say more of the same interfaces.
+    pub fn netplan(&mut self, file: &str, text: &str) {
+        let root = match yaml::read(text) {
+            Ok(Some(root)) => root,
+            Ok(None) => return,
+            Err((line, why)) => return self.leave(format!("{file}:{line}"), "the file", why),
+        };
+        for (key, network) in root.map() {
+            if key != "network" {
+                self.leave(format!("{file}:{}", network.line), key, UNKNOWN);
+                continue;
+            }
+            for (key, value) in network.map() {
+                match key.as_str() {
+                    "version" | "renderer" => {}
+                    "ethernets" | "bonds" | "bridges" | "vlans" | "tunnels" | "vrfs" | "dummy-devices" => {
+                        for (name, it) in value.map() {
+                            self.device(file, key, name, it);
+                        }
+                    }
+                    other => self.leave(format!("{file}:{}", value.line), other, UNKNOWN),
+                }
+            }
+        }
+        // Who is in a VRF is said with the VRF.
+        for (name, vrf) in root.get("network").and_then(|it| it.get("vrfs")).map_or(&[][..], Yaml::map) {
+            for member in vrf.get("interfaces").map_or(&[][..], Yaml::list).iter().filter_map(Yaml::text) {
+                self.interface(member).vrf = Some(name.clone());
+            }
+        }
+    }
+
+    fn device(&mut self, file: &str, kinds: &str, name: &str, it: &Yaml) {
+        let at = |yaml: &Yaml| format!("{file}:{}", yaml.line);
+        let text = |key: &str| it.get(key).and_then(Yaml::text);
+        let names = |key: &str| -> Option<Vec<String>> {
+            let list = it.get(key)?.list();
+            Some(list.iter().filter_map(Yaml::text).map(str::to_owned).collect())
+        };
+        if it.get("match").is_some() && text("set-name").is_none_or(|renamed| renamed != name) {
+            let why = "which interface it matches is not known: name the section as the interface";
+            return self.leave(at(it), name, why);
+        }
+        let parameters = it.get("parameters");
+        let parameter = |key: &str| parameters.and_then(|it| it.get(key)).and_then(Yaml::text);
+        let kind = match kinds {
+            "ethernets" => Some(Kind::Ethernet),
+            "bridges" => Some(Kind::Bridge),
+            "dummy-devices" => Some(Kind::Dummy),
+            "bonds" => {
+                word(&Kind::BOND_MODES, parameter("mode").unwrap_or("balance-rr")).map(|mode| Kind::Bond {
+                    mode,
+                    lacp_rate: parameter("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                    miimon: parameter("mii-monitor-interval")
+                        .and_then(|time| time.trim_end_matches("ms").parse().ok()),
+                })
+            }
+            "vlans" => text("link")
+                .zip(text("id").and_then(|id| id.parse().ok()))
+                .map(|(parent, id)| Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" }),
+            "vrfs" => text("table").and_then(|table| table.parse().ok()).map(|table| Kind::Vrf { table }),
+            _ => tunnel(&text),
+        };
+        let Some(kind) = kind else {
+            return self.leave(at(it), name, format!("this is none of the {kinds} that Bifrost makes"));
+        };
+        self.interface(name).kind = kind;
+        if matches!(kinds, "bonds" | "bridges") {
+            let members = names("interfaces");
+            self.interface(name).members = members;
+        }
+        for (key, value) in parameters.map_or(&[][..], Yaml::map) {
+            let known = kinds == "bonds"
+                && matches!(key.as_str(), "mode" | "lacp-rate" | "mii-monitor-interval")
+                || kinds == "bridges" && key == "stp" && value.text() == Some("false");
+            if !known {
+                self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
+            }
+        }
+        for (key, value) in it.map() {
+            let done = match (key.as_str(), value.text()) {
+                ("addresses", _) => value.list().iter().all(|address| self.one_address(name, address)),
+                ("mtu", Some(mtu)) => mtu.parse().map(|mtu| self.interface(name).mtu = Some(mtu)).is_ok(),
+                ("macaddress", Some(mac)) => {
+                    self.interface(name).mac = Some(mac.to_lowercase());
+                    true
+                }
+                ("gateway4" | "gateway6", Some(gateway)) => self.gateway(name, gateway),
+                ("routes", _) => {
+                    let vrf = (kinds == "vrfs").then_some(name);
+                    for route in value.list() {
+                        if let Err(why) = self.netplan_route(name, vrf, route) {
+                            self.leave(at(route), format!("{name}: a route"), why);
+                        }
+                    }
+                    true
+                }
+                ("dhcp4" | "dhcp6" | "accept-ra", Some("true" | "yes")) => {
+                    let why = "there is no key for a client: who asks for addresses now must go on";
+                    self.leave(at(value), format!("{name}: {key}"), why);
+                    true
+                }
+                ("dhcp4" | "dhcp6" | "accept-ra" | "optional" | "critical", _) => true,
+                (
+                    "match" | "set-name" | "interfaces" | "parameters" | "link" | "id" | "table" | "renderer",
+                    _,
+                )
+                | ("mode" | "local" | "remote" | "ttl", _) => true,
+                ("key", Some(_)) if kinds == "tunnels" => true,
+                _ => false,
+            };
+            if !done {
+                self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
+            }
+        }
+    }
+
+    fn one_address(&mut self, name: &str, address: &Yaml) -> bool {
+        let Some(net) = address.text().and_then(|text| text.parse::<IpNet>().ok()) else { return false };
+        let list = self.interface(name).addresses.get_or_insert_default();
+        if !list.contains(&net) {
+            list.push(net);
+        }
+        true
+    }
+
+    fn gateway(&mut self, name: &str, gateway: &str) -> bool {
+        let Ok(gateway) = gateway.parse::<IpAddr>() else { return false };
+        self.default_route(gateway, name, None);
+        true
+    }
+
+    fn netplan_route(&mut self, name: &str, vrf: Option<&str>, route: &Yaml) -> Result<(), String> {
+        let Value::Map(keys) = &route.value else { return Err(UNKNOWN.to_owned()) };
+        let known = ["to", "via", "metric", "table", "type"];
+        if let Some((key, _)) = keys.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            return Err(format!("there is no key for {key}"));
+        }
+        let text = |key: &str| route.get(key).and_then(Yaml::text);
+        let number = |key: &str| match text(key) {
+            None => Ok(None),
+            Some(text) => text.parse::<u32>().map(Some).map_err(|_| format!("{key} is no number")),
+        };
+        let gateway =
+            text("via").map(|via| via.parse::<IpAddr>().map_err(|_| format!("{via} is no gateway")));
+        let gateway = gateway.transpose()?;
+        let ipv6 = gateway.is_some_and(|it| it.is_ipv6());
+        let to = match text("to").ok_or("it leads nowhere")? {
+            "default" if ipv6 => "::/0",
+            "default" => "0.0.0.0/0",
+            other => other,
+        };
+        let to = to.parse::<IpNet>().or_else(|_| to.parse::<IpAddr>().map(IpNet::from));
+        let way = match text("type") {
+            Some(end) if end != "unicast" => {
+                Way::End(word(&config::Route::ENDS, end).ok_or_else(|| format!("there is no kind {end}"))?)
+            }
+            _ => {
+                let on_link = matches!(gateway, Some(IpAddr::V6(it)) if it.is_unicast_link_local());
+                let device = (gateway.is_none() || on_link).then(|| name.to_owned());
+                Way::Via { gateways: gateway.into_iter().collect(), device }
+            }
+        };
+        let table = match vrf {
+            Some(vrf) => RouteTable::Vrf(vrf.to_owned()),
+            None => RouteTable::Number(number("table")?.unwrap_or(254)),
+        };
+        let metric = number("metric")?;
+        self.routes.push(config::Route { to: to.map_err(|_| UNKNOWN)?, table, metric, way });
+        Ok(())
+    }
+}
+
+fn tunnel<'t>(text: &impl Fn(&str) -> Option<&'t str>) -> Option<Kind> {
+    Some(Kind::Tunnel {
+        mode: word(&Kind::TUNNELS, text("mode")?)?,
+        local: text("local")?.parse().ok()?,
+        remote: text("remote")?.parse().ok()?,
+        key: text("key").and_then(|key| key.parse().ok()),
+        ttl: text("ttl").and_then(|ttl| ttl.parse().ok()).unwrap_or(0),
+    })
+}

@@ -1,0 +1,164 @@
+//! Lists and route maps.
+
+use std::collections::BTreeMap;
+
+use ::frr::{Config, Node};
+
+use super::{Names, fits};
+use crate::write::{list, name, text};
+
+/// The kinds of lists: how FRR's lines begin, the key, and by what they are named.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("ip prefix-list ", "prefix_list", "prefix-list"),
+    ("ipv6 prefix-list ", "prefix_list", "prefix-list"),
+    ("bgp as-path access-list ", "as_path_list", "as-path"),
+    ("bgp community-list standard ", "community_list", "community"),
+    ("bgp large-community-list standard ", "large_community_list", "large-community"),
+];
+
+/// Whether a line is of a list or a route map.
+pub(super) fn is_of_policy(line: &str) -> bool {
+    line.starts_with("route-map ") || KINDS.iter().any(|(head, _, _)| line.starts_with(head))
+}
+
+/// `[policy]` as far as it can be said, and the names of all that FRR has.
+pub(super) fn policy(running: &Config) -> (Option<String>, Names) {
+    let mut names = Names::default();
+    // By key, then by name: the entries.
+    let mut lists: BTreeMap<&str, Vec<(&str, Vec<&str>)>> = BTreeMap::new();
+    for (head, key, word) in KINDS {
+        for line in running.0.iter().filter_map(|node| node.line.strip_prefix(head)) {
+            let Some((called, rest)) = line.split_once(' ') else { continue };
+            names.0.insert((word, called.to_owned()));
+            let entry =
+                rest.strip_prefix("seq ").and_then(|rest| rest.split_once(' ')).map(|(_, entry)| entry);
+            let of_key = lists.entry(key).or_default();
+            match of_key.last_mut().filter(|(last, _)| *last == called) {
+                Some((_, entries)) => entries.extend(entry),
+                None => of_key.push((called, entry.into_iter().collect())),
+            }
+        }
+    }
+    let mut sections = BTreeMap::<&str, Vec<(&str, String)>>::new();
+    for (key, lists) in &lists {
+        for (called, entries) in lists {
+            let line = format!("{} = {}\n", name(called), list(entries));
+            let is_twice = sections.get(key).is_some_and(|all| all.iter().any(|(other, _)| other == called));
+            let whole =
+                fits(&format!("[policy.{key}]\n{line}"), running) && covers(running, called, entries.len());
+            if whole && !is_twice {
+                sections.entry(key).or_default().push((called, line));
+            }
+        }
+    }
+    let mut maps: Vec<(&str, Vec<&Node>)> = Vec::new();
+    for node in running.0.iter().filter(|node| node.line.starts_with("route-map ")) {
+        let called = node.line.split(' ').nth(1).unwrap_or_default();
+        names.0.insert(("route-map", called.to_owned()));
+        match maps.iter_mut().find(|(other, _)| *other == called) {
+            Some((_, entries)) => entries.push(node),
+            None => maps.push((called, vec![node])),
+        }
+    }
+    let has = |key: &str, called: &str| {
+        sections.get(key).is_some_and(|all| all.iter().any(|(other, _)| *other == called))
+    };
+    let mut written = Vec::new();
+    for (called, entries) in maps {
+        let map: Option<String> = entries.iter().map(|node| entry(called, node, &has)).collect();
+        let Some(map) = map else { continue };
+        // What it names is with it.
+        let named = sections.iter().map(|(key, lists)| {
+            let lists = lists.iter().filter(|(list, _)| map.contains(&text(list)));
+            format!("[policy.{key}]\n{}", lists.map(|(_, line)| line.as_str()).collect::<String>())
+        });
+        if fits(&format!("{}{map}", named.collect::<String>()), running) {
+            written.push(map);
+        }
+    }
+    if sections.is_empty() && written.is_empty() {
+        return (None, names);
+    }
+    let mut whole = String::new();
+    for (key, lists) in &sections {
+        let lines: String = lists.iter().map(|(_, line)| line.as_str()).collect();
+        whole += &format!("[policy.{key}]\n{lines}\n");
+    }
+    whole += &written.join("\n");
+    (Some(whole), names)
+}
+
+/// Whether a list has no more lines than these entries.
+fn covers(running: &Config, called: &str, entries: usize) -> bool {
+    let of = |head: &str| {
+        let start = format!("{head}{called} ");
+        running.0.iter().filter(|node| node.line.starts_with(&start)).count()
+    };
+    KINDS.iter().any(|(head, _, _)| of(head) == entries)
+}
+
+/// An entry of a route map, if all of it can be said.
+fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option<String> {
+    let words: Vec<&str> = node.line.split(' ').collect();
+    let [_, _, action @ ("permit" | "deny"), seq] = words.as_slice() else { return None };
+    let (mut matches, mut sets, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    for child in &node.children {
+        let words: Vec<&str> = child.line.split(' ').collect();
+        let known =
+            |key: &'static str, called: &str| has(key, called).then(|| format!("{key} = {}", text(called)));
+        match words.as_slice() {
+            ["description", rest @ ..] => lines.push(format!("description = {}", text(&rest.join(" ")))),
+            ["on-match", "next"] => lines.push("on_match = \"next\"".to_owned()),
+            ["match", "ip" | "ipv6", "address", "prefix-list", list] => {
+                matches.push(known("prefix_list", list)?)
+            }
+            ["match", "as-path", list] => matches.push(known("as_path_list", list)?),
+            ["match", "community", list] => matches.push(known("community_list", list)?),
+            ["match", "large-community", list] => matches.push(known("large_community_list", list)?),
+            ["match", key @ ("interface" | "peer"), value] => {
+                let key = if *key == "peer" { "neighbour" } else { key };
+                matches.push(format!("{key} = {}", text(value)));
+            }
+            ["match", key @ ("tag" | "metric"), value] => {
+                matches.push(format!("{key} = {}", super::number(value)?));
+            }
+            ["set", "local-preference", value] => {
+                sets.push(format!("local_preference = {}", super::number(value)?));
+            }
+            ["set", key @ ("metric" | "weight" | "tag"), value] => {
+                sets.push(format!("{key} = {}", super::number(value)?));
+            }
+            ["set", "origin", value] => sets.push(format!("origin = {}", text(value))),
+            ["set", "metric-type", value] => {
+                sets.push(format!("metric_type = {}", super::number(value.strip_prefix("type-")?)?));
+            }
+            ["set", "ip", "next-hop", hop] | ["set", "ipv6", "next-hop", "global", hop] => {
+                sets.push(format!("next_hop = {}", text(hop)));
+            }
+            ["set", "as-path", "prepend", path @ ..] => {
+                let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
+                sets.push(format!("as_path_prepend = [{}]", path?.join(", ")));
+            }
+            ["set", kind @ ("community" | "large-community"), values @ ..] => {
+                let key = kind.replace('-', "_");
+                let (key, values) = match values {
+                    [values @ .., "additive"] => (format!("add_{key}"), values),
+                    values => (key, values),
+                };
+                sets.push(format!("{key} = {}", list(values)));
+            }
+            _ => return None,
+        }
+    }
+    let mut all = vec![format!("[[policy.route_map.{}]]\nseq = {seq}", name(called))];
+    if *action == "deny" {
+        all.push("action = \"deny\"".to_owned());
+    }
+    all.extend(lines);
+    for (key, found) in [("match", matches), ("set", sets)] {
+        if !found.is_empty() {
+            all.push(format!("{key} = {{ {} }}", found.join(", ")));
+        }
+    }
+    Some(all.join("\n") + "\n")
+}

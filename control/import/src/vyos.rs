@@ -1,0 +1,288 @@
+//! VyOS's `config.boot`: interfaces, VRFs and static routes. Other parts are told, each by its name.
+
+use std::net::IpAddr;
+
+use config::{Kind, RouteTable, Way};
+use ipnet::IpNet;
+
+use crate::draft::Draft;
+use crate::ip::word;
+
+/// A word of the file, what stands behind it, and what is in its braces.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    line: usize,
+    words: Vec<String>,
+    children: Vec<Node>,
+}
+
+/// Braces inside of braces at most.
+const DEEPEST: usize = 32;
+const UNKNOWN: &str = "there is no key for it here";
+
+/// Modes of bonds, as VyOS calls them.
+const MODES: [(&str, &str); 7] = [
+    ("802.3ad", "802.3ad"),
+    ("active-backup", "active-backup"),
+    ("broadcast", "broadcast"),
+    ("round-robin", "balance-rr"),
+    ("transmit-load-balance", "balance-tlb"),
+    ("adaptive-load-balance", "balance-alb"),
+    ("xor-hash", "balance-xor"),
+];
+
+impl Draft {
+    /// What such a file says.
+    pub fn vyos(&mut self, file: &str, text: &str) {
+        let root = match read(text) {
+            Ok(root) => root,
+            Err((line, why)) => return self.leave(format!("{file}:{line}"), "the file", why),
+        };
+        for section in &root {
+            match section.name() {
+                "interfaces" => section.children.iter().for_each(|it| self.vyos_interface(file, it)),
+                "vrf" => section.children.iter().for_each(|it| self.vyos_vrf(file, it)),
+                "protocols" => self.protocols(file, section, None),
+                _ => self.not_taken(file, section, &[]),
+            }
+        }
+    }
+
+    /// Notes each thing of a part that is not taken.
+    fn not_taken(&mut self, file: &str, node: &Node, above: &[&str]) {
+        let words: Vec<&str> = above.iter().copied().chain(node.words.iter().map(String::as_str)).collect();
+        // By parts of parts; more would be as long as the file.
+        match node.children.is_empty() || words.len() > 1 {
+            true => {
+                let secret = words.iter().any(|word| word.contains("password") || word.contains("key"));
+                let words = if secret { &words[..words.len() - 1] } else { &words[..] };
+                self.leave(format!("{file}:{}", node.line), words.join(" "), UNKNOWN);
+            }
+            false => node.children.iter().for_each(|child| self.not_taken(file, child, &words)),
+        }
+    }
+
+    fn vyos_interface(&mut self, file: &str, node: &Node) {
+        let Some(name) = node.words.get(1) else { return self.not_taken(file, node, &["interfaces"]) };
+        let kind = match node.name() {
+            "ethernet" | "loopback" => Some(Kind::Ethernet),
+            "dummy" => Some(Kind::Dummy),
+            "bridge" => Some(Kind::Bridge),
+            "bonding" => Some(Kind::Bond {
+                mode: mode(node.value("mode").unwrap_or("802.3ad")),
+                lacp_rate: node.value("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                miimon: node.value("mii-mon-interval").and_then(|time| time.parse().ok()),
+            }),
+            "tunnel" => tunnel(node),
+            _ => None,
+        };
+        match kind {
+            Some(kind) => self.vyos_device(file, name, kind, node),
+            None => self.not_taken(file, node, &["interfaces"]),
+        }
+    }
+
+    fn vyos_device(&mut self, file: &str, name: &str, kind: Kind, node: &Node) {
+        let is_bond = matches!(kind, Kind::Bond { .. });
+        let is_bridge = kind == Kind::Bridge;
+        let is_tunnel = matches!(kind, Kind::Tunnel { .. });
+        self.interface(name).kind = kind;
+        for child in &node.children {
+            let value = child.words.get(1).map(String::as_str);
+            let at = format!("{file}:{}", child.line);
+            match (child.name(), value) {
+                ("address", Some("dhcp" | "dhcpv6")) => {
+                    let why = "there is no key for a client";
+                    self.leave(at, format!("{name}: {}", child.words.join(" ")), why);
+                }
+                ("address", Some(address)) => match address.parse::<IpNet>() {
+                    Ok(net) => self.interface(name).addresses.get_or_insert_default().push(net),
+                    Err(_) => self.leave(at, format!("{name}: address {address}"), UNKNOWN),
+                },
+                ("description", Some(text)) => self.interface(name).description = Some(text.to_owned()),
+                ("mtu", Some(mtu)) if mtu.parse::<u32>().is_ok() => {
+                    self.interface(name).mtu = mtu.parse().ok();
+                }
+                ("mac", Some(mac)) => self.interface(name).mac = Some(mac.to_lowercase()),
+                ("vrf", Some(vrf)) => self.interface(name).vrf = Some(vrf.to_owned()),
+                ("disable", _) => self.interface(name).enabled = false,
+                // What the card is, which VyOS finds its name by.
+                ("hw-id", _) => {}
+                ("vif", Some(id)) => self.vif(file, name, id, child),
+                ("member", _) if is_bond || is_bridge => {
+                    let members = child.children.iter().filter(|it| it.name() == "interface");
+                    let names = members.filter_map(|it| it.words.get(1).cloned()).collect();
+                    self.interface(name).members = Some(names);
+                }
+                ("mode" | "lacp-rate" | "mii-mon-interval", _) if is_bond => {}
+                ("encapsulation" | "source-address" | "remote", _) if is_tunnel => {}
+                _ => self.not_taken(file, child, &[name]),
+            }
+        }
+    }
+
+    fn vif(&mut self, file: &str, parent: &str, id: &str, node: &Node) {
+        let vlan = format!("{parent}.{id}");
+        match id.parse() {
+            Ok(id) => {
+                let kind = Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" };
+                self.vyos_device(file, &vlan, kind, node);
+            }
+            Err(_) => self.leave(format!("{file}:{}", node.line), format!("{parent}: vif {id}"), UNKNOWN),
+        }
+    }
+
+    fn vyos_vrf(&mut self, file: &str, node: &Node) {
+        let table = node.value("table").and_then(|table| table.parse().ok());
+        let (Some(name), Some(table)) = (node.words.get(1), table) else {
+            return self.not_taken(file, node, &["vrf"]);
+        };
+        self.interface(name).kind = Kind::Vrf { table };
+        for child in &node.children {
+            match child.name() {
+                "table" => {}
+                "protocols" => self.protocols(file, child, Some(name)),
+                "description" => self.interface(name).description = child.words.get(1).cloned(),
+                _ => self.not_taken(file, child, &[name]),
+            }
+        }
+    }
+
+    fn protocols(&mut self, file: &str, node: &Node, vrf: Option<&str>) {
+        for protocol in &node.children {
+            if protocol.name() != "static" {
+                self.not_taken(file, protocol, &["protocols"]);
+                continue;
+            }
+            for route in &protocol.children {
+                let done = match (route.name(), route.words.get(1)) {
+                    ("route" | "route6", Some(to)) => self.vyos_route(to, route, vrf),
+                    _ => None,
+                };
+                if done.is_none() {
+                    self.not_taken(file, route, &["protocols", "static"]);
+                }
+            }
+        }
+    }
+
+    /// `None`: not all of it can be said.
+    fn vyos_route(&mut self, to: &str, node: &Node, vrf: Option<&str>) -> Option<()> {
+        let to: IpNet = to.parse().ok()?;
+        // Ways of the same distance are one route.
+        let mut ways: Vec<(Option<u32>, Way)> = Vec::new();
+        for child in &node.children {
+            let (mut distance, mut device) = (None, None);
+            for option in &child.children {
+                match (option.name(), option.words.get(1)) {
+                    ("distance", Some(text)) => distance = Some(text.parse().ok()?),
+                    ("interface", Some(name)) => device = Some(name.clone()),
+                    _ => return None,
+                }
+            }
+            let way = match (child.name(), child.words.get(1)) {
+                ("next-hop", Some(gateway)) => {
+                    Way::Via { gateways: vec![gateway.parse::<IpAddr>().ok()?], device }
+                }
+                ("interface", Some(name)) => Way::Via { gateways: Vec::new(), device: Some(name.clone()) },
+                ("blackhole", None) => Way::End("blackhole"),
+                ("reject", None) => Way::End("unreachable"),
+                _ => return None,
+            };
+            let same = ways.iter_mut().find(|(other, _)| *other == distance);
+            match (same, way) {
+                (None, way) => ways.push((distance, way)),
+                (Some((_, Way::Via { gateways, device })), Way::Via { gateways: more, device: other })
+                    if *device == other && !more.is_empty() && !gateways.is_empty() =>
+                {
+                    gateways.extend(more);
+                }
+                _ => return None,
+            }
+        }
+        let table = || vrf.map_or(RouteTable::Number(254), |vrf| RouteTable::Vrf(vrf.to_owned()));
+        let routes = ways.into_iter().map(|(metric, way)| config::Route { to, table: table(), metric, way });
+        self.routes.extend(routes);
+        (!node.children.is_empty()).then_some(())
+    }
+}
+
+fn mode(text: &str) -> &'static str {
+    MODES.iter().find(|(name, _)| *name == text).map_or("802.3ad", |(_, mode)| mode)
+}
+
+fn tunnel(node: &Node) -> Option<Kind> {
+    let mode = word(&Kind::TUNNELS, node.value("encapsulation")?)?;
+    let end = |key: &str| node.value(key)?.parse().ok();
+    Some(Kind::Tunnel { mode, local: end("source-address")?, remote: end("remote")?, key: None, ttl: 64 })
+}
+
+impl Node {
+    fn name(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.children.iter().find(|child| child.name() == key)?.words.get(1).map(String::as_str)
+    }
+}
+
+/// Reads words and braces; what is wrong, with its line.
+fn read(text: &str) -> Result<Vec<Node>, (usize, &'static str)> {
+    let mut open = vec![Node::default()];
+    let mut in_comment = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if in_comment || line.starts_with("/*") {
+            in_comment = !line.ends_with("*/");
+            continue;
+        }
+        if line.is_empty() || line.starts_with("//") {
+            continue;
+        }
+        if line == "}" {
+            let done = open.pop().unwrap_or_default();
+            match open.last_mut() {
+                Some(above) => above.children.push(done),
+                None => return Err((number, "a brace closes nothing")),
+            }
+            continue;
+        }
+        let (line, opens) = match line.strip_suffix('{') {
+            Some(line) => (line.trim_end(), true),
+            None => (line, false),
+        };
+        let words = words(line).ok_or((number, "a quote is not closed"))?;
+        let node = Node { line: number, words, children: Vec::new() };
+        if open.len() >= DEEPEST {
+            return Err((number, "this is too deep"));
+        }
+        match (opens, open.last_mut()) {
+            (true, _) => open.push(node),
+            (false, Some(above)) => above.children.push(node),
+            (false, None) => return Err((number, "a brace closes nothing")),
+        }
+    }
+    match open.len() {
+        1 => Ok(open.remove(0).children),
+        _ => Err((open.last().map_or(1, |node| node.line), "a brace is not closed")),
+    }
+}
+
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let (word, behind) = match quote {
+            Some(quote) => {
+                let end = rest[1..].find(quote)? + 1;
+                (&rest[1..end], &rest[end + 1..])
+            }
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        found.push(word.to_owned());
+        rest = behind.trim_start();
+    }
+    Some(found)
+}

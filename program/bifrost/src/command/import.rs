@@ -1,0 +1,170 @@
+//! `bifrost import`: what is there, as a `router.toml`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use config::source::read_text;
+use import::{Draft, Imported, Texts, hidden};
+
+use super::Failure;
+use super::args::{Import, Origin};
+use super::table::print;
+use crate::daemon::{routing, tool};
+
+pub fn import(asked: &Import) -> Result<(), Failure> {
+    let base = asked.add_to.as_deref().map(read).transpose()?;
+    let found = gather(asked.origin, &asked.files, &asked.sockets, base.as_deref())?;
+    let text = found.annotated();
+    match &asked.output {
+        None => print(&hidden(&text))?,
+        Some(path) => {
+            let replaces = asked.add_to.as_ref() == Some(path);
+            write(path, &text, replaces)
+                .map_err(|error| Failure::Io { what: format!("cannot write {}", path.display()), error })?;
+        }
+    }
+    found.left.iter().for_each(|left| eprintln!("not in the file: {left}"));
+    if asked.output.is_none() && hidden(&text) != text {
+        eprintln!("secrets are covered: --output FILE writes them, for you alone to read");
+    }
+    Ok(())
+}
+
+/// What is there, as sections behind those of `base`.
+///
+/// # Errors
+/// What cannot be read.
+pub(crate) fn gather(
+    origin: Option<Origin>,
+    files: &[PathBuf],
+    sockets: &Path,
+    base: Option<&str>,
+) -> Result<Imported, Failure> {
+    let takes = !matches!(origin, None | Some(Origin::Linux | Origin::Frr));
+    if !files.is_empty() && !takes {
+        return Err(Failure::Said("Linux and FRR are asked themselves, and not by a file".to_owned()));
+    }
+    let mut draft = Draft::default();
+    let said = Failure::Said;
+    match origin {
+        None => {
+            draft.linux(&linux()?).map_err(said)?;
+            // Where none runs, there is nothing of it.
+            if let Some(text) = routing::configuration(sockets).map_err(said)? {
+                draft.frr(&text, sockets);
+            }
+        }
+        Some(Origin::Linux) => draft.linux(&linux()?).map_err(said)?,
+        Some(Origin::Frr) => match routing::configuration(sockets).map_err(said)? {
+            Some(text) => draft.frr(&text, sockets),
+            None => return Err(Failure::Said(format!("FRR does not run: nobody at {}", sockets.display()))),
+        },
+        Some(Origin::Interfaces) => {
+            for (file, text) in texts(files, "/etc/network/interfaces")? {
+                draft.interfaces(&file, &text, &mut sourced);
+            }
+        }
+        Some(Origin::Netplan) => {
+            for (file, text) in texts(files, "/etc/netplan/*.yaml")? {
+                draft.netplan(&file, &text);
+            }
+        }
+        Some(Origin::Vyos) => {
+            for (file, text) in texts(files, "/config/config.boot")? {
+                draft.vyos(&file, &text);
+            }
+        }
+    }
+    Ok(draft.finish(base))
+}
+
+/// Files with their texts, or those that usually are there.
+fn texts(files: &[PathBuf], usual: &str) -> Result<Vec<(String, String)>, Failure> {
+    if files.is_empty() {
+        return match sourced(usual, false).map_err(Failure::Said)? {
+            found if found.is_empty() => Err(Failure::Said(format!("there is no {usual}"))),
+            found => Ok(found),
+        };
+    }
+    files.iter().map(|file| Ok((file.display().to_string(), read(file)?))).collect()
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    read_text(path).map_err(|error| Failure::Io { what: format!("cannot read {}", path.display()), error })
+}
+
+/// Files that another one names, by a pattern or a folder.
+fn sourced(pattern: &str, is_folder: bool) -> Result<Vec<(String, String)>, String> {
+    let (folder, name) = match is_folder {
+        true => (pattern, None),
+        false => match pattern.rsplit_once('/') {
+            Some((folder, name)) => (folder, Some(name)),
+            None => return Err(format!("{pattern} is no absolute path")),
+        },
+    };
+    let pattern = name.map(str::parse::<config::Pattern>).transpose().map_err(|error| error.to_string())?;
+    // As run-parts has it: what an editor or a package left beside is not read.
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| pattern.as_ref().map_or_else(|| plain(name), |pattern| pattern.matches(name)))
+        .collect();
+    names.sort();
+    let mut files = Vec::new();
+    for name in names {
+        let path = Path::new(folder).join(name);
+        if path.is_file() {
+            let text = read_text(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            files.push((path.display().to_string(), text));
+        }
+    }
+    Ok(files)
+}
+
+/// What Linux says of itself.
+fn linux() -> Result<Texts, Failure> {
+    let routes = |family| ask(&[family, "-Numeric", "-json", "-details", "route", "show", "table", "all"]);
+    let rules = |family| ask(&[family, "-json", "rule", "show"]);
+    let set = |name: &String| {
+        let path = Path::new("/sys/class/net").join(name).join("addr_assign_type");
+        fs::read_to_string(path).is_ok_and(|kind| kind.trim() == "3")
+    };
+    Ok(Texts {
+        links: ask(&["-json", "-details", "address", "show"])?,
+        routes: [routes("-4")?, routes("-6")?],
+        rules: [rules("-4")?, rules("-6")?],
+        set: super::interfaces().into_iter().filter(set).collect::<BTreeSet<_>>(),
+    })
+}
+
+fn ask(words: &[&str]) -> Result<String, Failure> {
+    let mut ip = tool::command("ip", "iproute2").map_err(Failure::Said)?;
+    let output = ip.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| Failure::Io { what: "cannot run ip".to_owned(), error })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        // A family or a table that this kernel has not.
+        false if output.stdout.is_empty() && words.contains(&"-6") => Ok(String::new()),
+        false => Err(Failure::Said(format!("ip {}: {}", words.join(" "), text(&output.stderr)))),
+    }
+}
+
+/// For its owner alone, as it may have secrets; whole or not at all.
+fn write(path: &Path, text: &str, replaces: bool) -> std::io::Result<()> {
+    let new = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if !replaces {
+        return new(path)?.write_all(text.as_bytes());
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".import");
+    let beside = PathBuf::from(beside);
+    let mut file = new(&beside)?;
+    let done = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    done.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
+}

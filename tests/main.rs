@@ -15,6 +15,7 @@ mod redundant;
 mod stalls;
 mod upstream;
 
+mod a_border_router_is_made_by_a_page;
 mod a_changed_neighbour_takes_effect_at_once;
 mod a_client_drives_click_by_its_control_socket;
 mod a_firewall_of_linux_is_respected;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use candidate::Word;
+use candidate::{Document, Word};
 
 use super::ShellError;
 use super::editing::Editing;
@@ -136,6 +136,9 @@ impl Session {
             line += " json";
         }
         let mut command = Command::new("vtysh");
+        if let Some(sockets) = self.sockets() {
+            command.arg("--vty_socket").arg(sockets);
+        }
         command.arg("-c").arg(&line);
         output::run(command, pipes, words.first().is_some_and(|word| word == "show")).map_err(|error| {
             match error {
@@ -145,6 +148,13 @@ impl Session {
                 error => error,
             }
         })
+    }
+
+    /// Where FRR's daemons have their sockets, if the configuration says.
+    fn sockets(&self) -> Option<String> {
+        let running: crate::subject::Config = self.connect().ok()?.subject("config").ok()?;
+        let tree = Document::parse(&running.text).ok()?.tree();
+        Some(tree.get("routing")?.get("sockets")?.text()?.to_owned())
     }
 
     /// ping, by its own options or by the words of other routers.

@@ -84,6 +84,7 @@ mod routing_rules_are_those_of_linux;
 mod rules_decide_what_passes_and_flows_are_known;
 mod segments_are_held_down_to_fit_the_way;
 mod senders_leave_checksums_to_their_nics;
+mod services_are_told_what_the_file_says;
 mod sigterm_is_obeyed_while_ports_are_taken;
 mod tcp_is_byte_identical_both_families;
 mod the_graph_changes_under_traffic_without_loss;

@@ -274,7 +274,7 @@ fn address(text: &str) -> Result<IpNet, String> {
     }
 }
 
-fn mac(text: &str) -> Result<String, String> {
+pub(crate) fn mac(text: &str) -> Result<String, String> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2 && !byte.starts_with('+')))

@@ -12,7 +12,7 @@
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
 //! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
-//! `route`, `routing`, `virtual_router`), one for reading keys
+//! `route`, `routing`, `service`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
@@ -35,6 +35,7 @@ pub mod schema;
 pub mod secrets;
 mod section;
 mod sections;
+mod service;
 pub mod source;
 mod topology;
 mod track;
@@ -54,5 +55,6 @@ pub use route::{Route, RouteTable, Way};
 pub use router::*;
 pub use routing::*;
 pub use sections::OpenError;
+pub use service::*;
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};

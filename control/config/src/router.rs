@@ -15,6 +15,7 @@ use crate::pattern::Pattern;
 use crate::repair::Repair;
 use crate::route::Route;
 use crate::routing::Routing;
+use crate::service::Services;
 use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
@@ -67,6 +68,8 @@ pub struct Router {
     pub bfd: Option<Bfd>,
     /// By whom packets go while a gateway is lost, in the order of the file.
     pub repairs: Vec<Repair>,
+    /// What other daemons serve to hosts.
+    pub services: Services,
     /// FRR's FPM as a source of routes; absent: netlink only.
     pub fpm: Option<Fpm>,
     /// The comparison of the plane with Linux.

@@ -3,6 +3,7 @@
 //! A reader asks for the keys that it knows; what it did not ask for is unknown when it is done. So
 //! the code that reads a section is also the list of its keys.
 
+use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -150,6 +151,11 @@ impl<'a> Section<'a> {
         None
     }
 
+    /// All that it has, where keys are names: nothing is unknown then.
+    pub fn all(self) -> impl Iterator<Item = (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>)> {
+        self.table.iter()
+    }
+
     /// A table inside this one, called `name`.
     pub fn section(&mut self, page: &mut Page, key: &'static str, name: &str) -> Option<Section<'a>> {
         let value = self.find(key)?;
@@ -194,6 +200,44 @@ impl<'a> Section<'a> {
             };
             page.wrong(key.span(), format!("{what} {:?}", key.get_ref()), hint);
         }
+    }
+}
+
+/// The sections that a table has, each with its name and where that stands.
+pub(crate) fn named<'a>(
+    page: &mut Page,
+    section: &mut Section<'a>,
+    key: &'static str,
+    title: &str,
+) -> Vec<(&'a str, Section<'a>)> {
+    let Some(value) = section.value(key) else { return Vec::new() };
+    let DeValue::Table(table) = value.get_ref() else {
+        let message = format!("{key} cannot be {}", kind(value.get_ref()));
+        page.wrong(value.span(), message, Hint::expected(format!("sections [{title}.NAME]")));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (name, value) in table {
+        let title = format!("[{title}.{}]", written(name.get_ref()));
+        match value.get_ref() {
+            DeValue::Table(keys) => {
+                found.push((name.get_ref().as_ref(), Section::new(title, name.span(), keys)));
+            }
+            other => {
+                let message = format!("{title} cannot be {}", kind(other));
+                page.wrong(value.span(), message, Hint::expected(format!("a section {title}")));
+            }
+        }
+    }
+    found
+}
+
+/// A name as a header has it.
+fn written(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => format!("{name:?}"),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::router::*;
 use crate::routing::routing;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
+use crate::service::services;
 use crate::source;
 use crate::virtual_router::virtual_routers;
 
@@ -165,6 +166,7 @@ fn root_of(
             .unwrap_or_default(),
         bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
+        services: root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

@@ -74,3 +74,15 @@ fn the_example_of_routing_daemons_is_sound() {
     // What is secret is not shown, by whichever way.
     assert!(!router.text.contains("geheim") && !format!("{bgp:?}").contains("geheim"));
 }
+
+#[test]
+fn the_example_of_services_is_sound() {
+    const PAGE: &str = include_str!("../../../docs/services.md");
+    let (_, rest) = PAGE.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let router =
+        Router::read("router.toml", example, &machine()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let services = router.services;
+    assert_eq!(services.dhcp.unwrap().subnets[0].reservations.len(), 1);
+    assert_eq!((services.dns.unwrap().records.len(), services.ntp.unwrap().pools.len()), (2, 1));
+}

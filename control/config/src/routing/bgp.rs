@@ -9,10 +9,10 @@ use toml::de::DeValue;
 
 use super::neighbour::{self, Neighbour, Settings};
 use super::policy::Family;
-use super::words::{Files, Redistribute, Used, Uses, items, named, prefix, redistribute, router_id, seconds};
+use super::words::{Files, Redistribute, Used, Uses, items, prefix, redistribute, router_id, seconds};
 use crate::interface::interface_name;
 use crate::mistake::{Hint, Page};
-use crate::section::{Section, kind as kind_of};
+use crate::section::{Section, kind as kind_of, named};
 
 /// All of BGP.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,11 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::policy::Family;
-use super::words::{
-    Files, Redistribute, Used, Uses, named, prefix, redistribute, router_id, seconds, secret,
-};
+use super::words::{Files, Redistribute, Used, Uses, prefix, redistribute, router_id, seconds, secret};
 use crate::interface::interface_name;
 use crate::mistake::{Hint, Page};
 use crate::secrets::Secret;
-use crate::section::{Section, kind as kind_of, number_of};
+use crate::section::{Section, kind as kind_of, named, number_of};
 
 /// OSPF of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -280,44 +280,6 @@ pub(super) fn twice<T: PartialEq + std::fmt::Display>(
     }
 }
 
-/// The sections that a table has, each with its name and where that stands.
-pub(super) fn named<'a>(
-    page: &mut Page,
-    section: &mut Section<'a>,
-    key: &'static str,
-    title: &str,
-) -> Vec<(&'a str, Section<'a>)> {
-    let Some(value) = section.value(key) else { return Vec::new() };
-    let DeValue::Table(table) = value.get_ref() else {
-        let message = format!("{key} cannot be {}", kind_of(value.get_ref()));
-        page.wrong(value.span(), message, Hint::expected(format!("sections [{title}.NAME]")));
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for (name, value) in table {
-        let title = format!("[{title}.{}]", written(name.get_ref()));
-        match value.get_ref() {
-            DeValue::Table(keys) => {
-                found.push((name.get_ref().as_ref(), Section::new(title, name.span(), keys)));
-            }
-            other => {
-                let message = format!("{title} cannot be {}", kind_of(other));
-                page.wrong(value.span(), message, Hint::expected(format!("a section {title}")));
-            }
-        }
-    }
-    found
-}
-
-/// A name as a header has it.
-fn written(name: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match !name.is_empty() && name.chars().all(bare) {
-        true => name.to_owned(),
-        false => format!("{name:?}"),
-    }
-}
-
 /// A secret: a text, or a file that has it.
 pub(super) fn secret(
     page: &mut Page,

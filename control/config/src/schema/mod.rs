@@ -12,6 +12,7 @@ mod network;
 mod policy;
 mod records;
 mod routing;
+mod service;
 
 pub use json::json_schema;
 
@@ -261,6 +262,7 @@ pub static ROOT: &[Key] = &[
         Shape::Listed { by: "gateway", keys: network::REPAIR, inline: false },
         "by whom packets go while a gateway is lost",
     ),
+    key("service", Shape::Table(service::SERVICE), "what other daemons serve to hosts"),
     key("fpm", Shape::Table(network::FPM), "FRR's zebra as a source of routes"),
     key("audit", Shape::Table(machine::AUDIT), "the comparison of the plane's tables with Linux's"),
     key("control", Shape::Table(machine::CONTROL), "the control socket, and the history"),

@@ -94,9 +94,9 @@ impl Report {
     }
 }
 
-/// What the start would do to Linux's interfaces and routes now, and tell FRR.
+/// What the start would do to Linux's interfaces and routes now, and tell FRR and services.
 fn plan(router: &Router) -> Vec<String> {
-    let plans = [daemon::own::plan(router), daemon::routing::plan(router)];
+    let plans = [daemon::own::plan(router), daemon::routing::plan(router), daemon::served::plan(router)];
     let told = |plan: Result<_, String>| {
         plan.unwrap_or_else(|wrong| vec![format!("now it could not be done: {wrong}")])
     };

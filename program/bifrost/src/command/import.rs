@@ -9,11 +9,12 @@ use std::process::Stdio;
 
 use config::source::read_text;
 use import::{Draft, Imported, Texts, hidden};
+use services::tool;
 
 use super::Failure;
 use super::args::{Import, Origin};
 use super::table::print;
-use crate::daemon::{routing, tool};
+use crate::daemon::routing;
 
 pub fn import(asked: &Import) -> Result<(), Failure> {
     let base = asked.add_to.as_deref().map(read).transpose()?;

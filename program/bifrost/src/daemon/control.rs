@@ -39,6 +39,7 @@ use super::reload::Reloading;
 use super::routing::RoutingDaemons;
 use super::rules::Rules;
 use super::section::Section;
+use super::served::Served;
 use super::sflow::{Sampler, Sflow};
 use super::tunnels::Tunnels;
 
@@ -87,13 +88,14 @@ pub(crate) struct Parts {
     rules: Rules,
     own: Own,
     routing_daemons: RoutingDaemons,
+    served: Served,
 }
 
 /// How a part judges a configuration: [`Section::check`].
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 12;
+    const COUNT: usize = 13;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -110,11 +112,12 @@ impl Parts {
         Sampler::check,
         Own::check,
         RoutingDaemons::check,
+        Served::check,
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
-    /// so rules come late; whether Linux or FRR takes a change of its own, when it has been made, so
-    /// those come last.
+    /// so rules come late; whether Linux, FRR or a service takes a change of its own, when it has been
+    /// made, so those come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts {
             sampler,
@@ -129,6 +132,7 @@ impl Parts {
             rules,
             own,
             routing_daemons,
+            served,
         } = self;
         [
             sampler,
@@ -143,6 +147,7 @@ impl Parts {
             rules,
             own,
             routing_daemons,
+            served,
         ]
     }
 }
@@ -188,6 +193,7 @@ impl Control {
                 rules: Rules::default(),
                 own: Own::default(),
                 routing_daemons: RoutingDaemons::default(),
+                served: Served::default(),
             },
             reloading,
             started: now,
@@ -324,6 +330,7 @@ impl Control {
         parts.ports.respect_linux(forwarding);
         parts.own.follow(&std::mem::take(&mut parts.ports.news.to_own), forwarding);
         parts.routing_daemons.follow(forwarding);
+        parts.served.follow(forwarding);
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
         self.tunnels.ask(forwarding);

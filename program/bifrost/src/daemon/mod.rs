@@ -14,6 +14,7 @@
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
 //! | `own/` | `[interface.NAME]`, `[[route]]`: Linux is made as the file says |
+//! | `served.rs` | `[service.*]`: other daemons are told what the file says |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
@@ -21,7 +22,6 @@
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
-//! | `tool.rs` | where such programs are |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `steering.rs` | Linux's routing rules, given to the workers |
 //! | `multicast.rs` | Linux's multicast routes, given to the workers |
@@ -80,10 +80,10 @@ mod routes;
 pub(crate) mod routing;
 mod rules;
 mod section;
+pub(crate) mod served;
 pub(crate) mod settings;
 mod sflow;
 mod steering;
-pub(crate) mod tool;
 mod tracked;
 mod tunnels;
 mod verdict;
@@ -111,6 +111,7 @@ pub(crate) use forwarding::Forwarding;
 use questions::Questions;
 use reload::Reloading;
 use revisions::Store;
+use services::tool;
 pub use verdict::examine;
 
 /// What the daemon is started with.

@@ -13,7 +13,7 @@ const FOLDERS: [&str; 6] =
 ///
 /// # Errors
 /// When it is nowhere, for the operator.
-pub(crate) fn command(name: &str, package: &str) -> Result<Command, String> {
+pub fn command(name: &str, package: &str) -> Result<Command, String> {
     let mut places = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
     let place = places
         .find(|place| place.is_file())

@@ -1,0 +1,79 @@
+//! Services that other daemons are: what they are told, and who starts them.
+//!
+//! ```text
+//!   [service.dns] ──► rendered ──► beside the daemon's file ──► the daemon's own check ──► renamed
+//!                                                                                            │
+//!   what runs  ◄── its unit is restarted ◄───────────────────────────────────────────────────┘
+//! ```
+//!
+//! A service is a [managed file](file), the check of its daemon, and a [unit](manager). What is to
+//! be done is the way from the file that stands there to the text that is wanted, or to none
+//! ([`plan`]); the way back is the same, to the text that stood there. So nothing has to be
+//! remembered: a mark in the file says that it is Bifrost's.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `file.rs` | a file that is Bifrost's, or somebody's |
+//! | `manager.rs` | who starts and stops daemons: systemd, or a program |
+//! | `service.rs` | the way of a service from what it is told to what it is to be told |
+//! | `kea.rs`, `unbound.rs`, `chrony.rs` | what each daemon is told, as pure code |
+//! | `tool.rs` | programs of the system's |
+
+mod chrony;
+mod file;
+mod kea;
+mod manager;
+mod service;
+pub mod tool;
+mod unbound;
+
+use std::path::{Path, PathBuf};
+
+pub use file::{FileError, Managed, Standing};
+pub use manager::{Manager, ManagerError};
+pub use service::{Service, ServiceError, Step, go, plan, undo};
+
+/// Every service that Bifrost knows, with what a file says of each.
+pub fn services(services: &config::Services) -> Vec<Service> {
+    let root = services.root.as_deref().unwrap_or(Path::new("/"));
+    let below = |path: &str| under(root, path);
+    vec![
+        Service {
+            section: "[service.dhcp]",
+            unit: "kea-dhcp4-server",
+            package: "kea-dhcp4-server",
+            restarts: "leases stay",
+            file: Managed::new(below("/etc/kea/kea-dhcp4.conf")),
+            base: None,
+            check: ("kea-dhcp4", &["-t"]),
+            interfaces: services.dhcp.iter().flat_map(kea::interfaces).collect(),
+            text: services.dhcp.as_ref().map(|dhcp| kea::render(dhcp, &below("/var/lib/kea"))),
+        },
+        Service {
+            section: "[service.dns]",
+            unit: "unbound",
+            package: "unbound",
+            restarts: "its cache is empty then",
+            file: Managed::new(below("/etc/unbound/unbound.conf.d/bifrost.conf")),
+            base: Some((below("/etc/unbound/unbound.conf"), "unbound.conf.d")),
+            check: ("unbound-checkconf", &[]),
+            interfaces: Vec::new(),
+            text: services.dns.as_ref().map(unbound::render),
+        },
+        Service {
+            section: "[service.ntp]",
+            unit: "chrony",
+            package: "chrony",
+            restarts: "the clock goes on",
+            file: Managed::new(below("/etc/chrony/chrony.conf")),
+            base: None,
+            check: ("chronyd", &["-p", "-f"]),
+            interfaces: Vec::new(),
+            text: services.ntp.as_ref().map(|ntp| chrony::render(ntp, &below("/var"))),
+        },
+    ]
+}
+
+fn under(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}

@@ -1,0 +1,155 @@
+//! `[service.*]`: daemons that serve hosts are told what the file says.
+//!
+//! What each is told, and the way from what it has to that, is the crate `services`. Whether a daemon
+//! runs with it is known only when it does: so this part prepares last, as those do that make Linux's
+//! interfaces and tell FRR, and goes back if it must. Only what changed is touched.
+//!
+//! At the start as much is done as can be, and what cannot is tried again: a service waits for its
+//! interface, and for its package. Until Bifrost is ready it starts no daemon, for systemd lets many
+//! of them wait for the network, and the network for Bifrost.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use config::Router;
+use graph::Registry;
+use services::{Service, ServiceError, Step, services};
+use tracing::{error, info, warn};
+
+use super::forwarding::Forwarding;
+use super::section::{Change, Section};
+
+/// Between two times that what could not be done is tried.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The part of the daemon that tells services.
+#[derive(Default)]
+pub(crate) struct Served {
+    /// What was done to prepare, and by whom.
+    done: Option<(Option<PathBuf>, Vec<Step>)>,
+    /// All are as the file says.
+    settled: bool,
+    /// When that was last tried.
+    tried: Option<Instant>,
+    /// What was said then.
+    said: Vec<String>,
+}
+
+fn manager(router: &Router) -> Option<&Path> {
+    router.services.manager.as_deref()
+}
+
+/// The services of a change: where it leads, and what was elsewhere before.
+fn concerned(before: &Router, after: &Router) -> Vec<Service> {
+    let mut all = Vec::new();
+    if before.services.root != after.services.root {
+        let root = before.services.root.clone();
+        all = services(&config::Services { root, ..config::Services::default() });
+    }
+    all.extend(services(&after.services));
+    all
+}
+
+/// What would be done for a configuration now, a line each.
+///
+/// # Errors
+/// Why it cannot be, for the operator.
+pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
+    let steps = services::plan(&services(&router.services), manager(router));
+    steps.map(|steps| lines(&steps)).map_err(|wrong| wrong.to_string())
+}
+
+fn lines(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(Step::to_string).collect()
+}
+
+/// What a change does. While the file says the same, no other change waits for a service that does
+/// not run.
+fn planned(change: &Change) -> Result<(Option<PathBuf>, Vec<Step>), ServiceError> {
+    let (before, after) = (&change.before, &change.after);
+    if before.services == after.services {
+        return Ok((None, Vec::new()));
+    }
+    let manager = manager(after).or(manager(before)).map(Path::to_owned);
+    let steps = services::plan(&concerned(before, after), manager.as_deref())?;
+    Ok((manager, steps))
+}
+
+impl Served {
+    /// Has all of them be as the file says, as far as can be; once, unless something is missing.
+    pub(super) fn follow(&mut self, forwarding: &mut Forwarding) {
+        if self.settled || self.tried.is_some_and(|tried| tried.elapsed() < PAUSE) {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        let router = &forwarding.router;
+        let mut said = Vec::new();
+        for service in services(&router.services) {
+            let steps = services::plan(std::slice::from_ref(&service), manager(router));
+            let gone = steps.and_then(|steps| {
+                if !steps.is_empty() {
+                    forwarding.plane.takes_long();
+                }
+                services::go(&steps, manager(router), true).map(|()| lines(&steps))
+            });
+            match gone {
+                Ok(lines) => lines.iter().for_each(|line| info!("{line}")),
+                Err(wrong) => said.push(wrong.to_string()),
+            }
+        }
+        said.iter().filter(|wrong| !self.said.contains(wrong)).for_each(|wrong| {
+            warn!("{wrong}; it is tried again");
+        });
+        (self.settled, self.said) = (said.is_empty(), said);
+    }
+}
+
+impl Section for Served {
+    fn check(router: &Router, _: &Registry) -> Result<Vec<String>, String> {
+        let mut warnings = Vec::new();
+        let all = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.prefix_len() == 0);
+        if router.services.dns.as_ref().is_some_and(|dns| all(&dns.access)) {
+            warnings.push("[service.dns]: everybody may ask, and have answers sent to others".to_owned());
+        }
+        Ok(warnings)
+    }
+
+    fn effects(&self, change: &Change) -> Vec<String> {
+        match planned(change) {
+            Ok((_, steps)) => lines(&steps),
+            Err(wrong) => vec![format!("it would be refused: {wrong}")],
+        }
+    }
+
+    /// They are told: whether a daemon runs with it is known only then.
+    fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
+        self.done = None;
+        let (manager, steps) = planned(change).map_err(|wrong| wrong.to_string())?;
+        if steps.is_empty() {
+            return Ok(());
+        }
+        forwarding.plane.takes_long();
+        services::go(&steps, manager.as_deref(), false).map_err(|wrong| {
+            if matches!(wrong, ServiceError::Lost { .. }) {
+                (self.settled, self.tried) = (false, None);
+            }
+            wrong.to_string()
+        })?;
+        self.done = Some((manager, steps));
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Change, _: &mut Forwarding) {
+        let Some((_, steps)) = self.done.take() else { return };
+        lines(&steps).iter().for_each(|line| info!("{line}"));
+        self.settled = true;
+    }
+
+    fn abort(&mut self, _: &mut Forwarding) {
+        let Some((manager, steps)) = self.done.take() else { return };
+        if let Err(wrong) = services::undo(&steps, manager.as_deref()) {
+            error!("what was before cannot be made again: {wrong}");
+            (self.settled, self.tried) = (false, None);
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //! | `discovery` | hosts' and other routers': router discovery of both families |
 //! | `bfd` | other routers': control packets; and FRR's: its sessions |
 //! | `vrrp` | other routers' and hosts': advertisements, and questions for the virtual address |
+//! | `sharing` | another router's: datagrams, and what is within those that the key opens |
 //! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
 //! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
@@ -39,6 +40,7 @@ pub use import::fuzz as import;
 pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
+pub use sharing::fuzz as sharing;
 pub use texts::{click, router_toml, rules};
 pub use traffic::control::fuzz as trial_control;
 pub use vrrp::fuzz as vrrp;
@@ -65,6 +67,7 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("router_toml", router_toml),
     ("rules", rules),
     ("saved_flows", saved_flows),
+    ("sharing", sharing),
     ("summary", summary),
     ("trial_control", trial_control),
     ("vrrp", vrrp),

@@ -2,7 +2,8 @@
 //!
 //! Whoever keeps a copy of the table for after a crash writes all of it now and then, and what has
 //! begun since by asking for it: else each crash would forget the connections of the last seconds.
-//! The first that fit are remembered; where nobody asks, nothing is.
+//! So does who tells another router of them. Each has a list of its own. The first flows that fit
+//! are remembered; where nobody asks, nothing is.
 
 use crate::{Hit, Table, Worker};
 use crossbeam_queue::ArrayQueue;
@@ -11,14 +12,25 @@ use std::sync::OnceLock;
 /// Flows remembered at most.
 const ROOM: usize = 8192;
 
-/// Entries of flows, from the first question on.
+/// Who asks which flows have begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Who writes them down.
+    File,
+    /// Who tells another router of them.
+    Peer,
+}
+
+const ASKERS: usize = 2;
+
+/// Entries of flows for each asker, from its first question on.
 #[derive(Default)]
-pub(crate) struct Begun(OnceLock<ArrayQueue<u32>>);
+pub(crate) struct Begun([OnceLock<ArrayQueue<u32>>; ASKERS]);
 
 impl Begun {
     #[inline]
     pub(crate) fn note(&self, entry: u32) {
-        if let Some(entries) = self.0.get() {
+        for entries in self.0.iter().filter_map(OnceLock::get) {
             // Once it is full, a flood of new flows only reads what all workers share.
             let _ = entries.push(entry);
         }
@@ -27,15 +39,15 @@ impl Begun {
 
 impl Table {
     /// Bytes that remembering takes.
-    pub(crate) const BEGUN: usize = ROOM * 2 * size_of::<usize>();
+    pub(crate) const BEGUN: usize = ASKERS * ROOM * 2 * size_of::<usize>();
 }
 
 impl Worker {
-    /// Shows the flows that have begun since the last call and live, the first [some
+    /// Shows the flows that have begun since this asker's last call and live, the first [some
     /// thousand](ROOM) at most; from the first call on. As with [`flows`](Worker::flows),
     /// [`offline`](Worker::offline) must follow before long. One may be shown twice.
-    pub fn begun(&self, show: &mut impl FnMut(&Hit)) {
-        let entries = self.table.begun.0.get_or_init(|| ArrayQueue::new(ROOM));
+    pub fn begun(&self, asker: Asker, show: &mut impl FnMut(&Hit)) {
+        let entries = self.table.begun.0[asker as usize].get_or_init(|| ArrayQueue::new(ROOM));
         for _ in 0..entries.len() {
             let Some(entry) = entries.pop() else { return };
             if self.table.memory.hot()[entry as usize].state().phase().is_some() {
@@ -71,7 +83,7 @@ mod tests {
 
     fn begun(worker: &Worker) -> Vec<u16> {
         let mut ports = Vec::new();
-        worker.begun(&mut |hit| ports.push(worker.original(hit).source_port));
+        worker.begun(Asker::File, &mut |hit| ports.push(worker.original(hit).source_port));
         ports
     }
 
@@ -87,6 +99,7 @@ mod tests {
         let ports = begin(&mut worker, 20..20_000);
         assert_eq!(begun(&worker), ports[..ROOM]);
         let ports = begin(&mut worker, 20_000..20_001);
+        worker.begun(Asker::Peer, &mut |_| panic!("this one had not asked"));
         assert_eq!(begun(&worker), ports);
     }
 

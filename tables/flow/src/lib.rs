@@ -76,6 +76,7 @@ mod tuple;
 mod worker;
 
 pub use account::Account;
+pub use begun::Asker;
 pub use counters::Counters;
 pub use driver::DriverMemory;
 pub use error::{Error, Refused};

@@ -227,7 +227,7 @@ impl Worker {
     }
 
     #[cold]
-    fn hint(&self, hit: &Hit, weak: bool) {
+    pub(crate) fn hint(&self, hit: &Hit, weak: bool) {
         let bucket = &self.table.memory.buckets()[hit.place.bucket()];
         bucket.hint(hit.place.slot(), hit.entry, weak);
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow::{Hit, Snapshot, Table, Worker};
+use flow::{Asker, Hit, Snapshot, Table, Worker};
 use flowlog::private;
 use nix::sys::statvfs::statvfs;
 use nix::time::{ClockId, clock_gettime};
@@ -99,7 +99,7 @@ impl FlowFile {
         self.file = None;
         self.next = begun + EVERY;
         // From here on it is remembered what begins; what has begun is in the table.
-        self.worker.begun(&mut |_| {});
+        self.worker.begun(Asker::File, &mut |_| {});
         let (bytes, flows) = self.all(told)?;
         let beside = self.path.with_extension("flows.new");
         let mut made = make(&beside, &bytes);
@@ -141,7 +141,7 @@ impl FlowFile {
     fn begun(&self) -> io::Result<(Vec<u8>, u64)> {
         let mut block = Block::new(false);
         self.worker.online();
-        self.worker.begun(&mut |hit| block.add(&self.worker, hit));
+        self.worker.begun(Asker::File, &mut |hit| block.add(&self.worker, hit));
         self.worker.offline();
         block.finish(&self.names)
     }

@@ -16,6 +16,7 @@ use crate::repair::Repair;
 use crate::route::Route;
 use crate::routing::Routing;
 use crate::service::Services;
+use crate::sharing::Sharing;
 use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
@@ -66,6 +67,8 @@ pub struct Router {
     pub discovery: Vec<Discovery>,
     /// BFD sessions of FRR's are run here; absent: none.
     pub bfd: Option<Bfd>,
+    /// Flows are shared with another router; absent: they are not.
+    pub sharing: Option<Sharing>,
     /// By whom packets go while a gateway is lost, in the order of the file.
     pub repairs: Vec<Repair>,
     /// What other daemons serve to hosts.

@@ -30,6 +30,7 @@ use crate::routing::routing;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
 use crate::service::services;
+use crate::sharing::sharing;
 use crate::source;
 use crate::virtual_router::virtual_routers;
 
@@ -86,7 +87,7 @@ impl Router {
         Router::read_with(file, text, machine, &mut |name| source::read_text(name))
     }
 
-    fn read_with(
+    pub(crate) fn read_with(
         file: &str,
         text: &str,
         machine: &Machine,
@@ -165,6 +166,7 @@ fn root_of(
             .map(|value| discoveries(page, value, &virtual_ones))
             .unwrap_or_default(),
         bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
+        sharing: root.section(page, "sharing", "[sharing]").and_then(|s| sharing(page, s, files)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
         services: root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),

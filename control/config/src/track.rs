@@ -13,6 +13,8 @@ pub enum Tracked {
     Interface(String),
     /// A BFD session to this address that is up.
     Bfd(IpAddr),
+    /// The flows that the other router of `[sharing]` has, unless that one is not there.
+    Flows,
     /// A route to exactly this prefix, which does not reject.
     Route {
         /// The prefix.
@@ -28,6 +30,7 @@ impl fmt::Display for Tracked {
         match self {
             Tracked::Interface(name) => write!(f, "interface {name}"),
             Tracked::Bfd(peer) => write!(f, "bfd {peer}"),
+            Tracked::Flows => f.write_str("flows shared"),
             Tracked::Route { prefix, from: None } => write!(f, "route {prefix}"),
             Tracked::Route { prefix, from: Some(from) } => write!(f, "route {prefix} from {from}"),
         }
@@ -41,21 +44,29 @@ pub(crate) struct Written<Lower> {
     interface: Option<String>,
     route: Option<IpNet>,
     bfd: Option<IpAddr>,
+    flows: Option<Flows>,
     from: Option<String>,
     pub(crate) lower: Option<Lower>,
 }
 
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Flows {
+    Shared,
+}
+
 /// What an entry should be.
-pub(crate) const EXPECTED: &str = "{ interface = \"wan0\" }, { bfd = \"192.0.2.1\" }, or \
+pub(crate) const EXPECTED: &str = "{ interface = \"wan0\" }, { bfd = \"192.0.2.1\" }, { flows = \"shared\" }, or \
                                    { route = \"0.0.0.0/0\" }, also with from = \"bgp\"";
 
 impl<Lower> Written<Lower> {
     /// `None`: it is not one thing.
     pub(crate) fn what(&self) -> Option<Tracked> {
-        match (&self.interface, self.bfd, self.route, &self.from) {
-            (Some(name), None, None, None) => Some(Tracked::Interface(name.clone())),
-            (None, Some(peer), None, None) => Some(Tracked::Bfd(peer)),
-            (None, None, Some(prefix), from) => {
+        match (&self.interface, self.bfd, self.flows, self.route, &self.from) {
+            (Some(name), None, None, None, None) => Some(Tracked::Interface(name.clone())),
+            (None, Some(peer), None, None, None) => Some(Tracked::Bfd(peer)),
+            (None, None, Some(Flows::Shared), None, None) => Some(Tracked::Flows),
+            (None, None, None, Some(prefix), from) => {
                 Some(Tracked::Route { prefix: prefix.trunc(), from: from.clone() })
             }
             _ => None,

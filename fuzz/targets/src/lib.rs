@@ -49,7 +49,7 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),

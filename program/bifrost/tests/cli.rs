@@ -27,7 +27,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 20] = [
+const SUBJECTS: [&str; 21] = [
     "ports",
     "interfaces",
     "neighbours",
@@ -42,6 +42,7 @@ const SUBJECTS: [&str; 20] = [
     "mirror",
     "mirror-port",
     "redundancy",
+    "sharing",
     "discovery",
     "bfd",
     "repairs",

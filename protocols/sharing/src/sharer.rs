@@ -173,6 +173,7 @@ pub struct Sharer {
     sharing: Sharing,
     began: u64,
     step_at: u64,
+    ready: bool,
 }
 
 impl Sharer {
@@ -203,7 +204,7 @@ impl Sharer {
             audit: Audit { entry: Some(0), since: now, ..Audit::default() },
             counts: Counts::default(),
         };
-        Sharer { link: Link::new(key, epoch), sharing, began: now, step_at: now }
+        Sharer { link: Link::new(key, epoch), sharing, began: now, step_at: now, ready: false }
     }
 
     /// A datagram from the peer's address.
@@ -252,6 +253,11 @@ impl Sharer {
         here.begin();
         self.sharing.look(now, here);
         here.finish();
+        self.ready |= match self.state(now) {
+            State::Alone => now.saturating_sub(self.began) > ALONE,
+            State::Joining => false,
+            State::Shared | State::Differs | State::Silent => true,
+        };
     }
 
     /// The next datagram to send, until there is none.
@@ -282,14 +288,10 @@ impl Sharer {
         }
     }
 
-    /// Whether this router has what the other could have given it: flows are shared, or the other
-    /// is not there.
-    pub fn is_ready(&self, now: u64) -> bool {
-        match self.state(now) {
-            State::Alone => now.saturating_sub(self.began) > ALONE,
-            State::Joining => false,
-            State::Shared | State::Differs | State::Silent => true,
-        }
+    /// Whether this router has what the other could have given it since it began: flows are shared,
+    /// or the other is not there. It stays so when the other begins anew: then this one has more.
+    pub fn is_ready(&self) -> bool {
+        self.ready
     }
 
     /// What there is to say of it.

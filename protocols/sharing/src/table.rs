@@ -72,7 +72,8 @@ impl Here {
     }
 
     pub(crate) fn number_of(&self, name: &str) -> u16 {
-        let at = self.names.iter().position(|known| known == name);
+        // A number without an interface has an empty one.
+        let at = self.names.iter().position(|known| known == name && !name.is_empty());
         at.and_then(|at| u16::try_from(at).ok()).unwrap_or(NO_PORT)
     }
 
@@ -218,4 +219,40 @@ fn snapshot(flow: &Flow, now: u64) -> Snapshot {
         end: End::Slice,
     };
     Snapshot { account, tcp: flow.tcp }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::{Opening, Settings, Tuple};
+    use wire::Headers;
+
+    #[test]
+    fn flows_of_vrfs_are_not_shared() {
+        let table = Table::new(&Settings { memory: 4 << 20, ..Settings::default() }).unwrap();
+        let mut worker = table.worker().unwrap();
+        let mut here = Here::new(&table, None, Timeouts::default(), Vec::new()).unwrap();
+        let ip = [
+            &[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 1, 0, 1, 0, 7, 0, 53][..],
+            &[0, 8, 0, 0],
+        ];
+        let (ip, now) = (ip.concat(), 1 << 40);
+        let headers = Headers::parse(&ip).unwrap();
+        let mut open = |vrf| {
+            let original = Tuple::of(&headers, vrf);
+            let opening =
+                Opening { headers: &headers, ip: &ip, original, reply: None, ports: [0, 1], mark: 0 };
+            match worker.insert(&opening, now) {
+                Ok(Inserted::New(hit)) => hit.id(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let entries = [open(0), open(7)];
+        here.begin();
+        assert_eq!(entries.map(|entry| here.at(entry, now).is_some()), [true, false]);
+        let mut shown = 0;
+        here.look(0, u32::MAX, now, &mut |_, _| shown += 1);
+        assert_eq!(shown, 1);
+        here.finish();
+    }
 }

@@ -391,7 +391,7 @@ fn nobody_without_the_key_is_believed() {
 #[test]
 fn a_router_is_ready_when_it_has_what_there_is() {
     let mut world = World::new(5, 0);
-    let ready = |world: &World| world.routers.each_ref().map(|router| router.sharer.is_ready(world.now));
+    let ready = |world: &World| world.routers.each_ref().map(|router| router.sharer.is_ready());
     assert_eq!(ready(&world), [false; 2]);
     world.way.cut = true;
     world.pass(6000);
@@ -400,7 +400,7 @@ fn a_router_is_ready_when_it_has_what_there_is() {
     (0..2000).for_each(|number| assert!(world.open(0, 101, number, true)));
     world.restart(1, false);
     world.pass(50);
-    assert!(!world.routers[1].sharer.is_ready(world.now));
+    assert_eq!(ready(&world), [true, false], "who has flows has them");
     world.pass(3000);
     assert_eq!(ready(&world), [true; 2]);
     assert_eq!(world.routers[1].flows().len(), 2000);

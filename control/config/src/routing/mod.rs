@@ -8,6 +8,8 @@ mod ospf;
 mod policy;
 mod words;
 
+pub(crate) use words::secret;
+
 use std::path::PathBuf;
 
 use toml::Spanned;

@@ -281,7 +281,7 @@ pub(super) fn twice<T: PartialEq + std::fmt::Display>(
 }
 
 /// A secret: a text, or a file that has it.
-pub(super) fn secret(
+pub(crate) fn secret(
     page: &mut Page,
     keys: &mut Section,
     key: &'static str,

@@ -257,6 +257,7 @@ pub static ROOT: &[Key] = &[
         "hosts are told of this router",
     ),
     key("bfd", Shape::Table(network::BFD), "BFD sessions of FRR's are run here"),
+    key("sharing", Shape::Table(network::SHARING), "flows are shared with another router"),
     key(
         "repair",
         Shape::Listed { by: "gateway", keys: network::REPAIR, inline: false },

@@ -75,6 +75,7 @@ static TRACK_NUMBER: &[Key] = &[
     text("interface", What::Interface, "an interface that is up"),
     text("route", What::Prefix, "a route to exactly this prefix"),
     text("bfd", What::Address, "a BFD session to this address that is up"),
+    word("flows", &["shared"], "the flows of the other router ([sharing]), unless it is not there"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
     number("lower", 0, U32, "so much lower without it; else not at all"),
 ];
@@ -83,6 +84,7 @@ static TRACK_WORD: &[Key] = &[
     text("interface", What::Interface, "an interface that is up"),
     text("route", What::Prefix, "a route to exactly this prefix"),
     text("bfd", What::Address, "a BFD session to this address that is up"),
+    word("flows", &["shared"], "the flows of the other router ([sharing]), unless it is not there"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
     word("lower", RANKS, "the preference without it; else no default router"),
 ];
@@ -166,6 +168,14 @@ static ROUTES: &[Key] = &[
 pub(super) static BFD: &[Key] = &[
     text("frr", What::Endpoint, "where FRR's bfdd listens, on this machine").or("\"127.0.0.1:50700\""),
     list("users", What::Account, "whose bfdd is believed, besides root's").or("[\"frr\"]"),
+];
+
+pub(super) static SHARING: &[Key] = &[
+    text("listen", What::Address, "this router's address towards the other one").needed(),
+    text("peer", What::Address, "the other router's address").needed(),
+    number("port", 1, 65_535, "the UDP port of both").or("3781"),
+    text("interface", What::Interface, "the interface that alone leads to the other router"),
+    text("key", What::Secret, "64 hexadecimal digits, the same on both").needed(),
 ];
 
 pub(super) static REPAIR: &[Key] = &[

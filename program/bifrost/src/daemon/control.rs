@@ -41,6 +41,7 @@ use super::rules::Rules;
 use super::section::Section;
 use super::served::Served;
 use super::sflow::{Sampler, Sflow};
+use super::sharing::Sharing;
 use super::tunnels::Tunnels;
 
 /// Something to do on the control thread.
@@ -82,6 +83,7 @@ pub(crate) struct Parts {
     pub(crate) redundancy: Redundancy,
     pub(crate) discovery: Discovery,
     pub(crate) bfd: Bfd,
+    pub(crate) sharing: Sharing,
     flow_table: FlowTable,
     pub(crate) ports: Ports,
     pub(crate) fallback: Fallback,
@@ -95,7 +97,7 @@ pub(crate) struct Parts {
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 13;
+    const COUNT: usize = 14;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -107,6 +109,7 @@ impl Parts {
         Redundancy::check,
         Discovery::check,
         Bfd::check,
+        Sharing::check,
         Fallback::check,
         Logging::check,
         Sampler::check,
@@ -126,6 +129,7 @@ impl Parts {
             redundancy,
             discovery,
             bfd,
+            sharing,
             flow_table,
             ports,
             fallback,
@@ -141,6 +145,7 @@ impl Parts {
             redundancy,
             discovery,
             bfd,
+            sharing,
             flow_table,
             ports,
             fallback,
@@ -187,6 +192,7 @@ impl Control {
                 redundancy: Redundancy::default(),
                 discovery: Discovery::default(),
                 bfd: Bfd::default(),
+                sharing: Sharing::default(),
                 flow_table: FlowTable,
                 ports: Ports::default(),
                 fallback: Fallback::default(),
@@ -304,7 +310,7 @@ impl Control {
                 unsettled = true;
             }
             if unsettled {
-                unsettled = self.parts.logging.settle(&self.forwarding);
+                unsettled = self.parts.logging.settle(&self.forwarding, &self.parts.sharing);
                 more |= unsettled;
             }
             match signals.take() {
@@ -337,6 +343,7 @@ impl Control {
         forwarding.log_filtered();
         self.shortages.tell(forwarding);
         parts.sampler.tell(forwarding);
+        parts.sharing.follow(forwarding);
         self.saving.save_new(forwarding);
         parts.fallback.follow_the_rest(forwarding, false);
         self.nat_audit.go_on(forwarding);
@@ -367,12 +374,13 @@ impl Control {
         forwarding.plane.takes_long();
         parts.discovery.stop();
         parts.redundancy.stop();
+        parts.sharing.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
         forwarding.release_all();
         saving.save(forwarding, parts.logging.log().is_some(), names);
         parts.fallback.follow_the_rest(forwarding, true);
-        parts.logging.close(forwarding, &interfaces);
+        parts.logging.close(forwarding, &parts.sharing, &interfaces);
     }
 
     /// Answers nobody any more: who asks, or waits for an answer, is told so at once.

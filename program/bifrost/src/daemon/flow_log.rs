@@ -26,6 +26,7 @@ use tracing::{info, warn};
 use super::flows::wanted;
 use super::forwarding::Forwarding;
 use super::section::{Change, Section};
+use super::sharing::Sharing;
 
 /// Accounts taken in a row, between two looks at netlink.
 const TURN: usize = 8192;
@@ -266,7 +267,7 @@ impl Logging {
 
     /// Takes what workers left of flows that ended: gives back what they had been given, and logs
     /// them. True: there is more.
-    pub(super) fn settle(&mut self, forwarding: &Forwarding) -> bool {
+    pub(super) fn settle(&mut self, forwarding: &Forwarding, sharing: &Sharing) -> bool {
         let Forwarding { plane, mirror, tables, .. } = forwarding;
         let Some(ended) = plane.policy().ended() else { return false };
         let (now, nat) = (graph::steady_now(), plane.policy().bindings());
@@ -291,11 +292,14 @@ impl Logging {
             interfaces: interfaces(plane),
             ways: Ways { mirror, tables, view: Some(tables.view()), known: HashMap::new() },
         });
-        let mut taken = 0;
+        let (mut taken, mut over) = (0, Vec::new());
         while taken < TURN
             && let Some(account) = ended.accounts.pop()
         {
             taken += 1;
+            if account.end != End::Slice && sharing.is_on() {
+                over.push(account.original);
+            }
             if let Some(nat) = nat.filter(|_| account.end != End::Slice) {
                 nat.release(&account, now, told);
             }
@@ -303,6 +307,7 @@ impl Logging {
                 turn.log(&account);
             }
         }
+        sharing.ended(over);
         nat.iter().for_each(|nat| nat.expire(now));
         drop(turn);
         if let Some(log) = &mut self.running {
@@ -322,8 +327,8 @@ impl Logging {
 
     /// After the workers have ended: logs the flows that live, for this router will not see their
     /// end. The interfaces are those that the ports had.
-    pub(super) fn close(&mut self, forwarding: &Forwarding, interfaces: &[Interface]) {
-        while self.settle(forwarding) {}
+    pub(super) fn close(&mut self, forwarding: &Forwarding, sharing: &Sharing, interfaces: &[Interface]) {
+        while self.settle(forwarding, sharing) {}
         self.finish();
         let Forwarding { plane, mirror, tables, .. } = forwarding;
         let (Some(mut log), Some(table)) = (self.running.take(), plane.policy().table()) else { return };

@@ -2,6 +2,8 @@
 //! and the configuration in force. Everything else in the daemon works on these, and is handed
 //! them.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use config::Router;
@@ -26,6 +28,8 @@ pub(crate) struct Forwarding {
     pub(crate) watches: Watches,
     /// Whom BFD sessions reach.
     pub(crate) reachability: Reachability,
+    /// Whether the other router's flows are here.
+    pub(crate) flows_are_shared: Arc<AtomicBool>,
     /// Until when the graph's elements are timed.
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
@@ -57,6 +61,7 @@ impl Forwarding {
             tables,
             watches: Watches::default(),
             reachability: Reachability::default(),
+            flows_are_shared: Arc::default(),
             measured_until: None,
             copy_is_due: false,
             vrfs_are_due: false,

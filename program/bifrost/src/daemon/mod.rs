@@ -37,6 +37,7 @@
 //! | `bfd/` | `[bfd]`: BFD sessions of FRR's are run here |
 //! | `discovery/` | `[discovery.NAME]`: hosts are told of this router |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
+//! | `sharing/` | `[sharing]`: flows that two routers have together |
 //! | `groups.rs`, `orders.rs`, `tracked.rs` | what those two share: being in groups, the way to a thread, what a section tracks |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
@@ -83,6 +84,7 @@ mod section;
 pub(crate) mod served;
 pub(crate) mod settings;
 mod sflow;
+mod sharing;
 mod steering;
 mod tracked;
 mod tunnels;

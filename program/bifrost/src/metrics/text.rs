@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use crate::control::Answer;
 use crate::control::status::*;
+use crate::subject::SharingStatus;
 
 use super::Format;
 
@@ -29,6 +30,9 @@ pub fn render(answer: &dyn Answer, format: Format) -> Result<String, String> {
     text.mirror(&answer.ask::<MirrorStatus>()?);
     if let Some(log) = answer.ask::<Option<FlowLogStatus>>()? {
         text.flow_log(&log);
+    }
+    if let Some(sharing) = answer.ask::<Option<SharingStatus>>()? {
+        text.sharing(&sharing);
     }
     if let Some(mirror) = answer.ask::<Option<MirrorPortStatus>>()? {
         text.mirror_port(&mirror);
@@ -124,6 +128,43 @@ impl Text {
         ];
         for (why, value) in removed {
             self.sample("bifrost_flow_removed_total", &[("why", why)], value);
+        }
+    }
+
+    fn sharing(&mut self, status: &SharingStatus) {
+        self.family("bifrost_sharing_state", "gauge", "How flows are shared: 1 for the state that it is.");
+        for state in ["off", "alone", "joining", "shared", "differs", "silent"] {
+            self.sample("bifrost_sharing_state", &[("state", state)], u8::from(state == status.state));
+        }
+        for (name, help, value) in [
+            (
+                "lag_milliseconds",
+                "How long the oldest news has waited that the peer does not have.",
+                status.lag_ms,
+            ),
+            ("told", "Flows that are carried here and that the peer was told of.", status.told),
+            ("held", "Flows that the peer carries and that are here.", status.held),
+            ("missing", "Flows by which the two differed when compared, at least.", status.missing),
+        ] {
+            let name = format!("bifrost_sharing_{name}");
+            self.family(&name, "gauge", help);
+            self.sample(&name, &[], value);
+        }
+        for (name, help, value) in [
+            ("sessions", "How often one of the two routers has met the other anew.", status.sessions),
+            ("repaired", "Parts of the flows that were told anew, for they differed.", status.repaired),
+            ("refused", "Flows of the peer's that found no place here.", status.refused),
+            ("sent", "Datagrams sent.", status.sent),
+            ("received", "Datagrams received and believed.", status.received),
+            ("resent", "Parcels that were lost on the way and sent again.", status.resent),
+        ] {
+            let name = format!("bifrost_sharing_{name}");
+            self.family(&name, "counter", help);
+            self.sample(&format!("{name}_total"), &[], value);
+        }
+        self.family("bifrost_sharing_dropped", "counter", "Datagrams dropped, by reason.");
+        for (why, number) in &status.dropped {
+            self.sample("bifrost_sharing_dropped_total", &[("why", why)], number);
         }
     }
 

@@ -27,6 +27,7 @@ mod ports;
 mod redundancy;
 mod repairs;
 mod sflow;
+mod sharing;
 mod version;
 mod words;
 mod workers;
@@ -49,6 +50,7 @@ pub use ports::*;
 pub use redundancy::*;
 pub use repairs::*;
 pub use sflow::*;
+pub use sharing::*;
 pub use version::*;
 pub use words::*;
 pub use workers::*;
@@ -63,7 +65,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 20] = [
+pub const ALL: [Entry; 21] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -77,6 +79,7 @@ pub const ALL: [Entry; 20] = [
     Entry::of::<Config>(),
     Entry::of::<MirrorStatus>(),
     Entry::of::<Vec<VirtualRouterStatus>>(),
+    Entry::of::<Option<SharingStatus>>(),
     Entry::of::<Vec<DiscoveryStatus>>(),
     Entry::of::<Option<BfdStatus>>(),
     Entry::of::<Vec<RepairStatus>>(),

@@ -14,7 +14,7 @@ use bifrost::control::status::*;
 use bifrost::control::*;
 use bifrost::subject::{
     Answered, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter, RedundancyState, RepairStatus,
-    VirtualRouterStatus,
+    SharingStatus, VirtualRouterStatus,
 };
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
@@ -408,6 +408,34 @@ fn repairs() -> Vec<RepairStatus> {
     ]
 }
 
+/// Most flows are shared.
+fn sharing() -> SharingStatus {
+    SharingStatus {
+        listen: "192.0.2.1:3781".into(),
+        peer: "192.0.2.2:3781".into(),
+        state: "differs".into(),
+        ready: true,
+        trouble: None,
+        heard_ms: Some(12),
+        lag_ms: 3,
+        waiting: 40,
+        told: 123_456,
+        held: 789,
+        joined: 256,
+        differing: 1,
+        missing: 2,
+        sessions: 1,
+        compared: 25_600,
+        repaired: 3,
+        refused: 2,
+        sent: 40_000,
+        unsent: 0,
+        received: 39_000,
+        resent: 7,
+        dropped: [("seal".into(), 5), ("stranger".into(), 0)].into(),
+    }
+}
+
 /// One session is up, the other has lost its neighbour.
 fn sessions() -> BfdStatus {
     let up = BfdSession {
@@ -526,6 +554,7 @@ impl Answer for Fake {
             "mirror_port" => boxed(self.mirror_port()),
             "redundancy" => boxed(Ok(virtual_routers())),
             "discovery" => boxed(Ok(discovery())),
+            "sharing" => boxed(Ok(Some(sharing()))),
             "bfd" => boxed(Ok(Some(sessions()))),
             "repairs" => boxed(Ok(repairs())),
             other => Err(format!("no {other} here")),

@@ -49,6 +49,7 @@ mod ecmp_spreads_and_keeps_flows;
 mod every_queue_of_a_port_is_served;
 mod floods_at_the_router_starve_no_routing_protocol;
 mod flows_are_logged_to_files_and_collectors;
+mod flows_go_on_at_the_router_that_takes_over;
 mod flows_that_are_not_carried_pass_all_the_same;
 mod fpm_is_a_source_too;
 mod frr_is_told_what_the_file_says;

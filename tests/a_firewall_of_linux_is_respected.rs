@@ -163,13 +163,16 @@ fn and_routing_rules_that_are_not_followed() {
     .unwrap();
     assert!(arrives(&net, "10.2.0.2", 7777));
 
-    // Nor are they beside the router's own filter.
-    let config = format!("{}[filter.forward]\nrules = 'accept'\n", ports("auto", &["left", "right"]));
+    // Nor are those that ask for marks, where the router's own filter sets some.
+    let config = format!(
+        "{}[filter.input]\nrules = 'mark 7 udp to any port 7777'\n",
+        ports("auto", &["left", "right"])
+    );
     net.router.configure(&config).unwrap();
     net.router.ask("reload").unwrap();
-    router.run("ip rule add pref 100 iif left dport 7777 ipproto udp lookup 77").unwrap();
-    wait_for("IPv4 of one port to be Linux's", Duration::from_secs(3), || match lanes(&net) {
-        lanes if lanes[0].1.contains("IPv4: Linux") && !lanes[1].1.contains("IPv4: Linux") => Ok(()),
+    router.run("ip rule add pref 100 iif left fwmark 7 lookup 77").unwrap();
+    wait_for("IPv4 of all ports to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes.iter().all(|lane| lane.1.contains("IPv4: Linux")) => Ok(()),
         lanes => Err(format!("{lanes:?}")),
     })
     .unwrap();

@@ -1,6 +1,7 @@
 //! Linux's routing rules (`ip rule`) choose the tables: random rules and tables are set in Linux,
 //! and the same packets pass Linux alone and Bifrost, in each lane. Each leaves by the same way, or
-//! is answered or dropped alike. (The network of `network.rs`, with three more links to the server.)
+//! is answered or dropped alike; beside a filter too. What is translated asks them as it is bound,
+//! by Linux and by the plane. (The network of `network.rs`, with three more links to the server.)
 
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -89,9 +90,10 @@ for number in range(count):
     wire.send(gateway + mac + (b"\x86\xdd" if six else b"\x08\x00") + packet)
 "#;
 
-/// The network with three more links, and tables of many kinds.
+/// The network with three more links, and tables of many kinds; in the worker lane with a filter.
 fn network(name: &str, lane: &str) -> Line {
-    let net = Line::stopped(name, &ports(lane, &["left", "right", "r1", "r2", "r3"]));
+    let policy = if lane == "worker" { "[filter.forward]\nrules = 'accept'\n" } else { "" };
+    let net = Line::stopped(name, &(ports(lane, &["left", "right", "r1", "r2", "r3"]) + policy));
     let router = net.router.host();
     for (n, link) in MORE.iter().enumerate() {
         let n = n + 3;
@@ -302,6 +304,127 @@ fn whatever_they_are() {
         }
         assert!(expected.iter().all(|(_, fates)| fates.len() > PACKETS / 8), "too little arrives to tell");
     }
+}
+
+/// Masquerades by two links, and one port forward by the second.
+const TRANSLATION: &str = r#"
+[flow]
+memory = 16
+
+[filter.forward]
+policy = "drop"
+rules = '''
+accept state established,related
+drop state invalid
+accept in left
+accept tcp in r1 to 10.1.0.2 port 80
+'''
+
+[[nat.rule]]
+name = "out"
+type = "masquerade"
+in = ["left"]
+out = ["right", "r1"]
+
+[[nat.rule]]
+name = "web"
+type = "destination"
+in = ["r1"]
+protocol = "tcp"
+ports = "8080"
+to = "10.1.0.2:80"
+"#;
+
+/// Tells everybody who calls on one of these ports which address calls.
+const TELLS: &str = r#"
+import select, socket, sys
+ends = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
+while True:
+    for end in select.select(ends, [], [])[0]:
+        call, who = end.accept()
+        call.send(who[0].encode())
+        call.close()
+"#;
+
+/// Calls an address and port from an address; prints what it is told, or `-`.
+const CALL: &str = r#"
+import socket, sys
+address, port, own = sys.argv[1:]
+end = socket.socket()
+end.settimeout(3)
+try:
+    end.bind((own, 0))
+    end.connect((address, int(port)))
+    print(end.recv(100).decode())
+except OSError:
+    print("-")
+"#;
+
+/// A host that calls from an address, whom, and which address seems to call.
+const CALLS: [(&str, &str, &str, u16, &str); 6] = [
+    // By the first link, or the second where a rule says so: by where it comes from, and its port.
+    ("customer", "10.1.0.2", "172.16.1.1", 9001, "10.2.0.1"),
+    ("customer", "10.1.0.2", "172.16.1.1", 9000, "10.3.0.1"),
+    ("customer", "10.1.0.77", "172.16.1.1", 9001, "10.3.0.1"),
+    // In by the second link. The rules for the port that is called are not asked; those for the
+    // port that it really goes to are, and for its answers.
+    ("server", "10.3.0.2", "10.3.0.1", 8080, "10.3.0.2"),
+    ("server", "172.16.1.1", "10.3.0.1", 8080, "172.16.1.1"),
+    ("server", "10.3.0.2", "10.3.0.1", 80, "-"),
+];
+
+#[test]
+fn of_what_is_translated_too() {
+    let mut net = network("iprule-nat", "auto");
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let config = ports("auto", &["left", "right", "r1", "r2", "r3"]) + TRANSLATION;
+    net.router.configure(&config).unwrap();
+    net.customer.run("ip address add 10.1.0.77/24 dev eth0").unwrap();
+    net.server.run("ip address add 172.16.1.1/32 dev lo; ip route add 10.3.0.0/24 dev eth1 || true").unwrap();
+    let tells = |host: &Host, listens: &[u16]| {
+        let mut command = host.command("python3");
+        command.args(["-c", TELLS]).args(listens.iter().map(u16::to_string));
+        let process = host.spawn("tells", command).unwrap();
+        listens.iter().for_each(|port| host.listens(*port).unwrap());
+        process
+    };
+    let _tellers = [tells(&net.server, &[9000, 9001]), tells(&net.customer, &[80])];
+    net.router
+        .host()
+        .run(
+            "ip rule add pref 100 iif left from 10.1.0.0/24 dport 9000 lookup 77
+             ip rule add pref 101 from 10.1.0.77 lookup 77
+             ip rule add pref 102 from 10.1.0.2 sport 80 lookup 77
+             ip rule add pref 103 dport 8080 prohibit
+             ip rule add pref 104 iif r1 dport 80 lookup main
+             ip rule add pref 105 iif r1 dport 1-8079 prohibit",
+        )
+        .unwrap();
+    meet(&net);
+    net.router.restart().unwrap();
+    net.reachable();
+    meet(&net);
+    let are_as_said = |by: &str, net: &Line| {
+        for (from, own, to, port, seen) in CALLS {
+            let host = if from == "server" { &net.server } else { &net.customer };
+            let said = host.run(&format!("python3 -c '{CALL}' {to} {port} {own}")).unwrap();
+            assert_eq!(said.trim(), seen, "by {by}: {own} calls {to}:{port}\n{}", net.state());
+        }
+    };
+    are_as_said("the plane", &net);
+    let (_, before) = net.lanes();
+    let linux = net.router.host().linux_forwarded().unwrap();
+    for _ in 0..3 {
+        are_as_said("the plane", &net);
+    }
+    let linux = net.router.host().linux_forwarded().unwrap() - linux;
+    assert!(net.lanes().1 - before > 40 && linux < 10, "{linux} by Linux\n{}", net.state());
+    let told = net.router.ask("explain '10.3.0.2 > 10.3.0.1 tcp 5000:8080 in r1'").unwrap();
+    assert!(told.contains("104") && told.contains("sent by left"), "{told}");
+    net.router.kill_nine();
+    are_as_said("Linux", &net);
 }
 
 #[test]

@@ -91,7 +91,10 @@ impl Vrfs {
                 let asked = || self.asks(near, name, address);
                 let took = wait_for("the plane to forward", Duration::from_secs(20), asked).unwrap();
                 for ((of, _), took) in NETWORKS.iter().zip(took) {
-                    assert!(*of == name || took.iter().all(|took| *took < REQUESTS / 2), "{of} took {took:?}");
+                    assert!(
+                        *of == name || took.iter().all(|took| *took < REQUESTS / 2),
+                        "{of} took {took:?}"
+                    );
                 }
             }
         }

@@ -56,8 +56,8 @@ impl Reach {
         self.inputs.values().fold(self.all, |families, some| union(families, *some))
     }
 
-    /// No `inputs`: all of them.
-    pub(crate) fn add(&mut self, families: [bool; 2], inputs: &[String]) {
+    /// Adds packets of families that come in by the interfaces `inputs`; where none is named, all.
+    pub fn add(&mut self, families: [bool; 2], inputs: &[String]) {
         if inputs.is_empty() {
             self.all = union(self.all, families);
         }

@@ -84,6 +84,8 @@ pub struct RuleList {
     pub leaves: Reach,
     /// The tables that they look into, beside `main`.
     pub tables: BTreeSet<u32>,
+    /// Some ask for a mark.
+    pub marked: bool,
 }
 
 /// What rules of a family come to for transit. `marks`: something of Linux's may set marks.
@@ -92,6 +94,7 @@ pub(crate) fn understand(messages: &[RuleMessage], ipv6: bool, marks: bool) -> R
     let family = [!ipv6, ipv6];
     let (mut local, mut main) = (false, false);
     for message in messages {
+        list.marked |= message.asks.is_marked();
         let asked_for = asked_for(message, marks);
         let all = message.selector == "from all";
         let why = match message.table() {
@@ -175,8 +178,8 @@ enum Asked {
 }
 
 fn asked_for(message: &RuleMessage, marks: bool) -> Asked {
-    let Asks { not, input, output, mark, vrf, .. } = &message.asks;
-    let marked = mark.filter(|(mark, mask)| mark & mask != 0).is_some();
+    let Asks { not, input, output, vrf, .. } = &message.asks;
+    let marked = message.asks.is_marked();
     let never = *output || input.as_deref() == Some("lo") || marked && !marks;
     match never {
         true if *not => Asked::All,

@@ -27,7 +27,7 @@ use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings, Prepared};
 use crate::port::{Interface, Port, PortSettings};
 use crate::shared::SharedPort;
-use crate::worker::{Linux, Order};
+use crate::worker::{Linux, Order, Sending};
 use crate::worker_pool::{Blueprint, Fallen, WorkerPool};
 use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
@@ -115,12 +115,20 @@ impl Linux for ByInjector {
         self.injector.inject(ifindex, packet, judged).is_ok()
     }
 
-    fn send(&self, packet: &Packet, table: TableId) -> bool {
-        let vrfs = self.vrfs.read().unwrap_or_else(PoisonError::into_inner);
-        let vrf = vrfs.get(&table).copied();
-        // What has left its VRF meanwhile is not led elsewhere.
-        let known = vrf.is_some() || table.of_addresses() == TableId::MAIN;
-        known && self.injector.send(packet, vrf).is_ok()
+    fn send(&self, packet: &Packet, by: Sending) -> bool {
+        let device = match by {
+            Sending::Interface(ifindex) => Some(ifindex),
+            Sending::Table(table) if table.of_addresses() == TableId::MAIN => None,
+            Sending::Table(table) => {
+                let vrfs = self.vrfs.read().unwrap_or_else(PoisonError::into_inner);
+                match vrfs.get(&table) {
+                    Some(vrf) => Some(*vrf),
+                    // What has left its VRF meanwhile is not led elsewhere.
+                    None => return false,
+                }
+            }
+        };
+        self.injector.send(packet, device).is_ok()
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 
 use elements::router::SharedContext;
-use fib::{PortId, Reader, TableId, View};
+use fib::{HopKind, PortId, Reader, TableId, View};
 use graph::{Batch, Graph, Hand, HandlerError, NodeId, Observer, Sinks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::driver::pulse::{self, Pulse};
@@ -89,9 +89,30 @@ pub trait Linux: Send + Sync {
     /// `judged`: the router's filter has let it pass.
     fn hand(&self, packet: &Packet, ifindex: u32, judged: bool) -> bool;
 
-    /// Has an IP packet sent where its destination is by what routes the packet that it was, the
-    /// main table or a VRF's; false when Linux did not take it.
-    fn send(&self, packet: &Packet, table: TableId) -> bool;
+    /// Has an IP packet sent where its destination is; false when Linux did not take it.
+    fn send(&self, packet: &Packet, by: Sending) -> bool;
+}
+
+/// What leads a packet that Linux is to send, as a packet of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// What routes the packet that it was: the main table or a VRF's.
+    Table(TableId),
+    /// What routing rules chose, who would choose otherwise of what the machine sends itself: the
+    /// interface with this number of Linux's.
+    Interface(u32),
+}
+
+/// What leads a packet that Linux is to send; `None`: rules refused it, or none decided.
+fn sending(view: &View, packet: &Packet) -> Option<Sending> {
+    let table = view.hops().link(packet.input).table();
+    let ifindex = view.interface(packet.output).ifindex();
+    match view.hop(packet.next_hop).kind() {
+        _ if table != TableId::BY_RULES => Some(Sending::Table(table)),
+        HopKind::Punt => Some(Sending::Table(TableId::MAIN)),
+        HopKind::Forward | HopKind::Glean => Some(ifindex).filter(|n| *n != 0).map(Sending::Interface),
+        _ => None,
+    }
 }
 
 /// What a worker works with.
@@ -305,8 +326,7 @@ impl Worker {
         for (packet, class, hand) in self.sinks.punts() {
             let meter = &self.parts.meter;
             // By port: what comes in by many VLANs of one is one flood.
-            let link = self.parts.view.hops().link(packet.input);
-            let port = link.port();
+            let port = self.parts.view.hops().link(packet.input).port();
             if !self.police.allows(&self.parts.limits, port, class, now) {
                 meter.policed[class as usize].add(1);
                 continue;
@@ -315,7 +335,10 @@ impl Worker {
             let judged = self.parts.context.has_judged(&packet);
             let taken = match hand {
                 Hand::Receive => ifindex != 0 && self.parts.linux.hand(&packet, ifindex, judged),
-                Hand::Send => self.parts.linux.send(&packet, link.table()),
+                Hand::Send => {
+                    let by = sending(&self.parts.view, &packet);
+                    by.is_some_and(|by| self.parts.linux.send(&packet, by))
+                }
                 Hand::Learn(member) => self.parts.linux.hand(&packet, member, false),
             };
             if !taken {

@@ -79,10 +79,10 @@ impl Injector {
     }
 
     /// Has Linux send an IP packet, from its network header on, where its destination is: it looks
-    /// up the route, in the VRF whose device has the index `vrf` if there is one, resolves the
-    /// neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails rather than wait,
-    /// and where the packet is larger than the interface's MTU.
-    pub fn send(&self, packet: &Packet, vrf: Option<u32>) -> io::Result<()> {
+    /// up the route, by the interface with the index `device` if there is one (of a VRF: in it),
+    /// resolves the neighbour and holds the packet until then. It bears [`JUDGED_MARK`]. Fails
+    /// rather than wait, and where the packet is larger than the interface's MTU.
+    pub fn send(&self, packet: &Packet, device: Option<u32>) -> io::Result<()> {
         let ip = packet.network();
         let (mut address, length) = destination(ip).ok_or(io::ErrorKind::InvalidInput)?;
         let sender = &self.senders[usize::from(ip[0] >> 4 == 6)];
@@ -98,9 +98,9 @@ impl Injector {
         (message.msg_name, message.msg_namelen) = ((&raw mut address).cast(), length);
         (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), count);
         let mut control = Control([0; CONTROL]);
-        if let Some(vrf) = vrf {
+        if let Some(device) = device {
             message.msg_control = (&raw mut control).cast();
-            message.msg_controllen = control.name(ip[0] >> 4 == 6, vrf);
+            message.msg_controllen = control.name(ip[0] >> 4 == 6, device);
         }
         // SAFETY: the kernel reads the packet and the address, which live until the call is over.
         let sent = unsafe { libc::sendmsg(sender.as_raw_fd(), &message, libc::MSG_DONTWAIT) };

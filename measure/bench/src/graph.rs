@@ -289,8 +289,8 @@ fn standard_router(ruler: &mut Ruler) {
     let mut steps = (
         Classify::new(view.clone()),
         CheckIpHeader4::new(sources),
-        Lookup4::new(&router_context),
-        ReversePath4::new(&router_context),
+        Lookup4::new(&router_context, None),
+        ReversePath4::new(&router_context, None),
         Redirect::<V4>::new(),
         Mtu4::new(view.clone()),
         DecrementTtl4::new(),

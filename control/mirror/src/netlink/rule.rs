@@ -89,6 +89,13 @@ pub struct Asks {
     pub vrf: bool,
 }
 
+impl Asks {
+    /// Whether it asks for a mark that a packet does not have by itself.
+    pub fn is_marked(&self) -> bool {
+        self.mark.is_some_and(|(mark, mask)| mark & mask != 0)
+    }
+}
+
 /// What a rule does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {

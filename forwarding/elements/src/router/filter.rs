@@ -45,7 +45,9 @@ use super::beside;
 use super::context::{Metadata, SharedContext, WorkerContext};
 use super::family::{Family, V4};
 use super::rulebook::{Logged, Reader, Rulebook, Verdict};
+use super::steer;
 use super::track::{called, headers};
+use super::way_back::is_by_rules;
 
 /// The class `Filter`.
 pub const CLASS: Class = Class {
@@ -76,7 +78,8 @@ pub const CLASS: Class = Class {
         arguments.finish()?;
         Ok(Box::new(Filter {
             transit: transit.ok_or(Refused)?,
-            view: tables.ok_or(Refused)?.view.clone(),
+            view: tables.as_ref().ok_or(Refused)?.view.clone(),
+            steering: steer::Reader::new(tables.ok_or(Refused)?.steering.clone()),
             context: (*context.ok_or(Refused)?).clone(),
             reader: Reader::new((*book.ok_or(Refused)?).clone()),
             undecided: None,
@@ -95,6 +98,7 @@ const OTHER_PORTS: u32 = 8;
 pub struct Filter {
     transit: bool,
     view: View,
+    steering: steer::Reader,
     context: SharedContext,
     reader: Reader,
     /// Here between two batches.
@@ -197,7 +201,7 @@ impl Filter {
 
     /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its
     /// flow here.
-    fn is_of_linux(&self, context: &mut WorkerContext, packet: &Packet) -> bool {
+    fn is_of_linux(&mut self, context: &mut WorkerContext, packet: &Packet) -> bool {
         if context.flows.is_none() {
             return false;
         }
@@ -205,12 +209,16 @@ impl Filter {
         if self.transit {
             return packet.output == InterfaceId::NONE && !note.hit.is_some_and(|hit| hit.translated);
         }
+        if note.hit.is_some() {
+            return false;
+        }
         let to = note.towards.unwrap_or(note.headers.destination);
-        let id = match V4::address(to) {
-            Some(address) => self.view.lookup_from(packet.input, IpAddr::V4(address.into())),
-            None => self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
+        let to = V4::address(to).map_or_else(|| IpAddr::V6(to.into()), |four| IpAddr::V4(four.into()));
+        let id = match is_by_rules(&self.view, packet) {
+            true => self.steering.next_hop(&self.view, packet, context, to),
+            false => self.view.lookup_from(packet.input, to),
         };
-        note.hit.is_none() && matches!(self.view.hop(id).kind(), HopKind::Local | HopKind::Punt)
+        matches!(self.view.hop(id).kind(), HopKind::Local | HopKind::Punt)
     }
 
     /// Asks the chains about packets, one chain after the other.
@@ -405,7 +413,7 @@ fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
 /// What the rules for transit are shown of a packet: as it came, bound for where it really goes.
 /// What will be of the other family they know as it came.
 #[inline(always)]
-fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
+pub(super) fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
     match note.towards.filter(|to| V4::address(*to).is_some() == (note.headers.version == 4)) {
         Some(to) => redirected(note, flows, to),
         None => note.headers,

@@ -29,7 +29,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use super::router_context::on_tables;
+use super::context::SharedContext;
+use super::router_context::{noted, on_tables};
 use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::arguments::Blame;
@@ -38,8 +39,9 @@ use port::Packet;
 use wire::{IcmpError, checksum, flow_hash4, icmp4, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
+use super::steer::Reader;
 use super::way_back::{Back, back, is_by_rules};
-use super::{ETHERNET, IcmpPolicy, Sources, network, u16_at, u32_at};
+use super::{ETHERNET, IcmpPolicy, RouterContext, Sources, network, u16_at, u32_at};
 
 /// The class `IcmpError4`.
 pub const CLASS: Class = Class {
@@ -52,7 +54,7 @@ pub const CLASS: Class = Class {
         if setup.inputs > IcmpError::ALL.len() {
             arguments.wrong(Blame::Element, "there are not so many errors");
         }
-        on_tables(arguments, setup, |s| IcmpError4::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
+        on_tables(arguments, setup, |s| IcmpError4::new(s, noted(setup)))
     },
 };
 
@@ -68,6 +70,7 @@ const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 /// the reason that the input stands for; counts answers suppressed by limits as `icmp_limited`.
 pub struct IcmpError4 {
     view: View,
+    rules: Reader,
     sources: Arc<Sources>,
     policy: Arc<IcmpPolicy>,
     total: Total,
@@ -86,19 +89,23 @@ enum Answer {
 }
 
 impl IcmpError4 {
-    /// Answers from these addresses, by these settings.
-    pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError4 {
+    /// Answers by these tables, addresses and settings, about packets that are noted in a context.
+    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> IcmpError4 {
         let (total, destinations) = (Total::new(), Destinations::new());
+        let RouterContext { view, sources, icmp: policy, steering, .. } = router.clone();
+        let rules = Reader::new(steering).noted(context);
         // Different from worker to worker, whose elements are at different addresses.
         let id = (Arc::as_ptr(&sources) as usize >> 4) as u16;
-        IcmpError4 { view, sources, policy, total, destinations, id }
+        IcmpError4 { view, rules, sources, policy, total, destinations, id }
     }
 
     fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
         let Some(header) = network::<20>(packet).filter(|_| may_be_answered(packet)) else {
             return Answer::None;
         };
-        if is_by_rules(&self.view, packet) && error.is_known_to_linux() {
+        let by_rules = is_by_rules(&self.view, packet);
+        // Linux knows nothing of the flow of a packet that is translated here.
+        if by_rules && error.is_known_to_linux() && !self.rules.is_translated(packet) {
             return Answer::Linux;
         }
         let (settings, kind) = (self.policy.get(), error.icmp4());
@@ -107,7 +114,10 @@ impl IcmpError4 {
             return Answer::Suppressed;
         }
         let to = u32_at(header, 12);
-        let id = self.view.lookup_from(packet.input, IpAddr::V4(to.into()));
+        let id = match by_rules {
+            true => self.rules.way_back(&self.view, packet.input, 0, IpAddr::V4(to.into())),
+            false => self.view.lookup_from(packet.input, IpAddr::V4(to.into())),
+        };
         let way = match back(&self.view, id, 4, flow_hash4(0, to, protocol::ICMP, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,

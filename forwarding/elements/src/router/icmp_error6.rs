@@ -21,7 +21,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use super::router_context::on_tables;
+use super::context::SharedContext;
+use super::router_context::{noted, on_tables};
 use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::arguments::Blame;
@@ -30,8 +31,9 @@ use port::Packet;
 use wire::{IcmpError, checksum, flow_hash6, icmp6, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
+use super::steer::Reader;
 use super::way_back::{Back, back, is_by_rules};
-use super::{ETHERNET, Family, IcmpPolicy, Sources, V6};
+use super::{ETHERNET, Family, IcmpPolicy, RouterContext, Sources, V6};
 
 /// The class `IcmpError6`.
 pub const CLASS: Class = Class {
@@ -44,7 +46,7 @@ pub const CLASS: Class = Class {
         if setup.inputs > IcmpError::ALL.len() {
             arguments.wrong(Blame::Element, "there are not so many errors");
         }
-        on_tables(arguments, setup, |s| IcmpError6::new(s.view.clone(), s.sources.clone(), s.icmp.clone()))
+        on_tables(arguments, setup, |s| IcmpError6::new(s, noted(setup)))
     },
 };
 
@@ -59,6 +61,7 @@ const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 /// `icmp_limited`.
 pub struct IcmpError6 {
     view: View,
+    rules: Reader,
     sources: Arc<Sources>,
     policy: Arc<IcmpPolicy>,
     total: Total,
@@ -74,17 +77,21 @@ enum Answer {
 }
 
 impl IcmpError6 {
-    /// Answers from these addresses, by these settings.
-    pub fn new(view: View, sources: Arc<Sources>, policy: Arc<IcmpPolicy>) -> IcmpError6 {
+    /// Answers by these tables, addresses and settings, about packets that are noted in a context.
+    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> IcmpError6 {
         let (total, destinations) = (Total::new(), Destinations::new());
-        IcmpError6 { view, sources, policy, total, destinations }
+        let RouterContext { view, sources, icmp: policy, steering, .. } = router.clone();
+        let rules = Reader::new(steering).noted(context);
+        IcmpError6 { view, rules, sources, policy, total, destinations }
     }
 
     fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
         if !may_be_answered(packet) {
             return Answer::None;
         }
-        if is_by_rules(&self.view, packet) && error.is_known_to_linux() {
+        let by_rules = is_by_rules(&self.view, packet);
+        // Linux knows nothing of the flow of a packet that is translated here.
+        if by_rules && error.is_known_to_linux() && !self.rules.is_translated(packet) {
             return Answer::Linux;
         }
         let (settings, kind) = (self.policy.get(), error.icmp6());
@@ -93,7 +100,10 @@ impl IcmpError6 {
             return Answer::Suppressed;
         }
         let to = V6::source(packet);
-        let id = self.view.lookup_from(packet.input, IpAddr::V6(to.into()));
+        let id = match by_rules {
+            true => self.rules.way_back(&self.view, packet.input, 0, IpAddr::V6(to.into())),
+            false => self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
+        };
         let way = match back(&self.view, id, 6, flow_hash6(0, to, protocol::ICMP6, 0)) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,

@@ -44,7 +44,7 @@
 use std::marker::PhantomData;
 
 use super::context::SharedContext;
-use super::router_context::on_tables;
+use super::router_context::{noted, on_tables};
 use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, TableId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
@@ -67,7 +67,7 @@ pub const LOOKUP4: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s) })
+        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s, noted(setup)) })
     },
 };
 
@@ -80,7 +80,7 @@ pub const LOOKUP6: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s) })
+        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s, noted(setup)) })
     },
 };
 
@@ -136,10 +136,10 @@ enum Other {
 
 impl<F: Family> Lookup<F> {
     /// Looks up in these tables, by these routing rules.
-    pub fn new(router: &RouterContext) -> Lookup<F> {
+    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> Lookup<F> {
         Lookup {
             view: router.view.clone(),
-            rules: Reader::new(router.steering.clone()),
+            rules: Reader::new(router.steering.clone()).noted(context),
             context: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],

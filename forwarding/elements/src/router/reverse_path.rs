@@ -20,7 +20,8 @@
 
 use std::marker::PhantomData;
 
-use super::router_context::on_tables;
+use super::context::SharedContext;
+use super::router_context::{noted, on_tables};
 use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
@@ -39,7 +40,7 @@ pub const REVERSE_PATH4: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, ReversePath4::new),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath4::new(s, noted(setup))),
 };
 
 /// The class `ReversePath6`.
@@ -49,7 +50,7 @@ pub const REVERSE_PATH6: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, ReversePath6::new),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath6::new(s, noted(setup))),
 };
 
 /// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.
@@ -68,10 +69,10 @@ pub type ReversePath6 = ReversePath<V6>;
 
 impl<F: Family> ReversePath<F> {
     /// Looks up in these tables, by these routing rules.
-    pub fn new(router: &RouterContext) -> ReversePath<F> {
+    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> ReversePath<F> {
         ReversePath {
             view: router.view.clone(),
-            rules: Reader::new(router.steering.clone()),
+            rules: Reader::new(router.steering.clone()).noted(context),
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
             _family: PhantomData,

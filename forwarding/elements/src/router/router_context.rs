@@ -36,6 +36,11 @@ impl RouterContext {
     }
 }
 
+/// A worker's context, where there is one.
+pub(super) fn noted(setup: &Setup<'_>) -> Option<SharedContext> {
+    setup.environment.get::<SharedContext>().map(|context| (*context).clone())
+}
+
 /// An element without arguments that works on the plane's tables.
 pub(super) fn on_tables<E: Element>(
     arguments: &mut Arguments<'_>,

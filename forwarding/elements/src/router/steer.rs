@@ -7,17 +7,25 @@
 //! Linux's, which says what becomes of it.
 //!
 //! What table `local` says comes first in any case: the plane's tables have it in them.
+//!
+//! Rules see packets as Linux routes them: behind the translation of destinations, and, where flows
+//! are known, fragments with the ports of their flow. What changes its family is looked up in the
+//! main table.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fib::{HopKind, NextHopId, TableId, View};
+use fib::{HopKind, InterfaceId, NextHopId, TableId, View};
+use flow::Direction;
 use graph::BATCH;
 use port::Packet;
 use rules::{Action, RoutingRules, Seen};
+use wire::{Fragment, Headers, protocol};
 
+use super::context::{Metadata, SharedContext, WorkerContext};
 use super::family::Family;
+use super::filter::bound;
 
 /// The routing rules in force, of IPv4 and IPv6.
 pub type Lists = [Arc<RoutingRules>; 2];
@@ -62,20 +70,28 @@ pub(super) struct Reader {
     generation: u32,
     lists: Lists,
     any: bool,
+    /// What is noted about packets.
+    context: Option<SharedContext>,
 }
 
 impl Reader {
     pub fn new(steering: Arc<Steering>) -> Reader {
         let generation = steering.generation.load(Ordering::Acquire);
         let lists = steering.lists();
-        Reader { generation, any: lists.iter().any(|rules| !rules.is_empty()), lists, steering }
+        let any = lists.iter().any(|rules| !rules.is_empty());
+        Reader { generation, any, lists, steering, context: None }
+    }
+
+    /// The same, for packets whose flows and translation are noted in this context.
+    pub fn noted(self, context: Option<SharedContext>) -> Reader {
+        Reader { context, ..self }
     }
 
     /// Takes note of a change; once a batch.
     #[inline]
     pub fn refresh(&mut self) {
         if self.steering.generation.load(Ordering::Acquire) != self.generation {
-            *self = Reader::new(self.steering.clone());
+            *self = Reader::new(self.steering.clone()).noted(self.context.take());
         }
     }
 
@@ -107,6 +123,7 @@ impl Reader {
         if rules.is_empty() {
             return;
         }
+        let mut context = self.context.as_ref().map(SharedContext::lock);
         let (mut seen, mut of) = ([Seen::default(); BATCH], [0u8; BATCH]);
         let mut count = 0;
         for (index, packet) in packets.iter().enumerate().take(BATCH) {
@@ -114,7 +131,7 @@ impl Reader {
             if !concerned || hops.hop(ids[index]).kind() == HopKind::Local {
                 continue;
             }
-            match Seen::read(packet.network(), packet.input.0) {
+            match shown(packet, context.as_deref_mut()) {
                 Some(one) => {
                     seen[count] = match towards {
                         Towards::Destination => one,
@@ -134,6 +151,84 @@ impl Reader {
             ids[index] = route(view, rules, firsts[n] as usize, seen, address, |_, _| ()).unwrap_or_default();
         }
     }
+
+    /// Whether a packet's addresses or ports are changed on its way.
+    pub fn is_translated(&self, packet: &Packet) -> bool {
+        let mut context = self.context.as_ref().map(SharedContext::lock);
+        context.as_mut().and_then(|context| context.note(packet)).is_some_and(|note| is_translated(note))
+    }
+
+    /// Where a packet goes that came in by an interface that rules concern, to this address.
+    #[cold]
+    pub fn next_hop(
+        &mut self,
+        view: &View,
+        packet: &Packet,
+        context: &mut WorkerContext,
+        to: IpAddr,
+    ) -> NextHopId {
+        self.refresh();
+        let main = view.lookup_from(packet.input, to);
+        let rules = &self.lists[usize::from(to.is_ipv6())];
+        if rules.is_empty() || view.hop(main).kind() == HopKind::Local {
+            return main;
+        }
+        match shown(packet, Some(context)) {
+            Some(seen) => route(view, rules, rules.first(0, &seen), &seen, to, |_, _| ()).unwrap_or_default(),
+            None if rules.asks_upper() => NextHopId::NONE,
+            None => main,
+        }
+    }
+
+    /// Where an answer of this machine's own goes, to what came in by an interface that rules
+    /// concern: from this address, or 0 where the way chooses it.
+    #[cold]
+    pub fn way_back(&mut self, view: &View, input: InterfaceId, from: u128, to: IpAddr) -> NextHopId {
+        self.refresh();
+        let main = view.lookup_from(input, to);
+        let rules = &self.lists[usize::from(to.is_ipv6())];
+        if rules.is_empty() || view.hop(main).kind() == HopKind::Local {
+            return main;
+        }
+        let destination = match to {
+            IpAddr::V4(to) => u128::from(to.to_bits()),
+            IpAddr::V6(to) => to.to_bits(),
+        };
+        // It comes in by no interface of the plane's.
+        let seen = Seen { source: from, destination, input: InterfaceId::NONE.0, ..Seen::default() };
+        route(view, rules, rules.first(0, &seen), &seen, to, |_, _| ()).unwrap_or_default()
+    }
+}
+
+/// Whether the addresses or ports of a packet with this note are changed.
+fn is_translated(note: &Metadata) -> bool {
+    note.aim.is_some() || note.hit.is_some_and(|hit| hit.translated)
+}
+
+/// A packet as rules see it; `None`: only Linux knows.
+fn shown(packet: &Packet, context: Option<&mut WorkerContext>) -> Option<Seen> {
+    let read = Seen::read(packet.network(), packet.input.0);
+    let Some((Some(note), flows)) = context.map(|context| context.open(packet)) else { return read };
+    // Linux does not know what is translated here: it goes by what is known of it.
+    let read = read.or_else(|| is_translated(note).then(|| Seen::of(&note.headers, packet.input.0)))?;
+    let headers = bound(note, flows.as_deref());
+    let bound = Seen::of(&headers, packet.input.0);
+    let mut seen = Seen { destination: bound.destination, ports: bound.ports, ..read };
+    // Where flows are known, Linux has put fragments together before it asks.
+    if let Some(flows) = flows.filter(|_| headers.fragment != Fragment::Whole) {
+        seen.ports = match note.hit.filter(|_| protocol::has_ports(headers.protocol)) {
+            Some(hit) => {
+                let came = match hit.direction {
+                    Direction::Original => flows.original(&hit),
+                    Direction::Reply => flows.reply(&hit),
+                };
+                let to = if hit.translated { flows.leaving(&hit, hit.direction) } else { came };
+                [came.source_port, to.destination_port]
+            }
+            None => Seen::of(&Headers { fragment: Fragment::Whole, ..headers }, packet.input.0).ports,
+        };
+    }
+    Some(seen)
 }
 
 /// The next hop of an address for a packet whose first rule is known; `None` where no rule's table

@@ -21,9 +21,10 @@ use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Fragment, Headers, Reason, checksum, flow_hash4, flow_hash6, ipv4, ipv6, protocol, tcp};
 
-use super::ETHERNET;
 use super::family::{Family, V4, V6};
-use super::way_back::{Back, back};
+use super::steer::Reader;
+use super::way_back::{Back, back, is_by_rules};
+use super::{ETHERNET, RouterContext};
 
 /// The class `TcpReset`.
 pub const CLASS: Class = Class {
@@ -32,7 +33,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("tcp_reset.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| TcpReset { view: s.view.clone() }),
+    make: |arguments, setup| on_tables(arguments, setup, TcpReset::new),
 };
 
 const REPLY: usize = 0;
@@ -42,27 +43,27 @@ const LINUX: usize = 1;
 /// Drops what it answered.
 pub struct TcpReset {
     view: View,
+    rules: Reader,
 }
 
 impl TcpReset {
-    fn way(&self, packet: &Packet, version: u8) -> Back {
-        if version == 4 {
-            let to = V4::source(packet);
-            back(
-                &self.view,
-                self.view.lookup_from(packet.input, IpAddr::V4(to.into())),
-                4,
-                flow_hash4(0, to, protocol::TCP, 0),
-            )
+    fn new(router: &RouterContext) -> TcpReset {
+        TcpReset { view: router.view.clone(), rules: Reader::new(router.steering.clone()) }
+    }
+
+    fn way(&mut self, packet: &Packet, version: u8) -> Back {
+        let (from, to, hash) = if version == 4 {
+            let (from, to) = (V4::destination(packet), V4::source(packet));
+            (from.into(), IpAddr::V4(to.into()), flow_hash4(0, to, protocol::TCP, 0))
         } else {
-            let to = V6::source(packet);
-            back(
-                &self.view,
-                self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
-                6,
-                flow_hash6(0, to, protocol::TCP, 0),
-            )
-        }
+            let (from, to) = (V6::destination(packet), V6::source(packet));
+            (from, IpAddr::V6(to.into()), flow_hash6(0, to, protocol::TCP, 0))
+        };
+        let id = match is_by_rules(&self.view, packet) {
+            true => self.rules.way_back(&self.view, packet.input, from, to),
+            false => self.view.lookup_from(packet.input, to),
+        };
+        back(&self.view, id, version, hash)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Kind {
     pub tagged: bool,
     /// Both interfaces belong to a VRF.
     pub vrf: bool,
+    /// Routing rules choose the table of both interfaces' packets.
+    pub ruled: bool,
     /// By a bridge on each port, or by none.
     pub bridge: Option<Hosts>,
 }
@@ -43,9 +45,18 @@ pub enum Hosts {
 }
 
 impl Kind {
-    /// The table that routes between them.
+    /// The table of both interfaces.
     pub fn table(self) -> TableId {
-        if self.vrf { TableId(7) } else { TableId::MAIN }
+        match self {
+            Kind { ruled: true, .. } => TableId::BY_RULES,
+            Kind { vrf: true, .. } => TableId(7),
+            _ => TableId::MAIN,
+        }
+    }
+
+    /// The table with the routes between them.
+    pub fn routes(self) -> TableId {
+        if self.vrf || self.ruled { TableId(7) } else { TableId::MAIN }
     }
 }
 

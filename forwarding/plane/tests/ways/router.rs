@@ -13,7 +13,7 @@ use port::Packet;
 use rules::{Filter, RuleId};
 use wire::{Class, Reason};
 
-use super::tables::{filled, open};
+use super::tables::{filled, open, rules};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
 use crate::corpus::{Frame, Hosts, IN, Kind, MACS, OUT, OWN, interface, tags};
 
@@ -71,6 +71,9 @@ impl<'a> Router<'a> {
         let tables = own.as_ref().or(front.as_ref().map(|front| &front.tables)).unwrap();
         let icmp = IcmpPolicy::of(IcmpSettings::unlimited());
         let router_context = RouterContext { icmp, ..RouterContext::new(tables.view(), sources.clone(), 1) };
+        if kind.ruled {
+            router_context.steering.change(rules());
+        }
         let mut environment = standard::environment(router_context);
         policy.share(&mut environment);
         let port = |(port, name): (fib::PortId, &str)| nat::Port {

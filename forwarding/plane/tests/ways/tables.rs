@@ -1,8 +1,13 @@
 //! The tables of the test's router: a route of every kind.
 
+use std::sync::Arc;
+
+use elements::router::steer::Lists;
 use fib::{
     Adjacency, Capacity, DriverMemory, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, TableId, Tables,
 };
+
+use rules::{Action, RoutingRule, RoutingRules, Selector, Span};
 
 use crate::corpus::{HOST, IN, Kind, MACS, OTHER, OUT, OWN, interface, tags};
 
@@ -68,12 +73,40 @@ pub fn filled(memory: Option<DriverMemory>, kind: Kind) -> Tables {
             let net = prefix.parse().unwrap();
             // What the VRF's table does not say, the main one does; what it says, nobody asks the
             // main one.
-            let table = if MAINS.contains(&prefix.as_str()) { TableId::MAIN } else { kind.table() };
+            let table = if MAINS.contains(&prefix.as_str()) { TableId::MAIN } else { kind.routes() };
             tables.insert(table, net, id).unwrap();
             if table != TableId::MAIN {
-                tables.insert(TableId::MAIN, net, wrong).unwrap();
+                // Whatever rules say, this machine's addresses are its own.
+                let local = kind.ruled && hop == NextHop::Local;
+                tables.insert(TableId::MAIN, net, if local { id } else { wrong }).unwrap();
             }
         }
     }
     tables
+}
+
+/// What destinations are before they are translated, or with a port that is: nobody is there.
+const ASTRAY: [&str; 4] = ["192.0.2.0/24", "192.0.3.0/24", "2001:db8:ab::/64", "2001:db8:ac::/64"];
+
+/// Routing rules by which what is translated goes where its destination really is, and all other
+/// packets where they would go without.
+pub fn rules() -> Lists {
+    [false, true].map(|ipv6| {
+        let refused = |to: &str, port: Option<u16>| RoutingRule {
+            selector: Selector {
+                to: Some(to.parse().unwrap()),
+                ports: [None, port.map(|port| Span { first: port, last: port })],
+                ..Selector::ALL
+            },
+            action: Action::Refuse,
+        };
+        let look = |table: TableId| RoutingRule {
+            selector: Selector::ALL,
+            action: Action::Look { table: table.0, longer: None },
+        };
+        let astray = ASTRAY.iter().filter(|prefix| prefix.contains(':') == ipv6).map(|to| refused(to, None));
+        let web = refused(["10.3.0.9/32", "2001:db8:3::9/128"][usize::from(ipv6)], Some(8080));
+        let list = [web, look(TableId(7)), look(TableId::MAIN)];
+        Arc::new(RoutingRules::new(ipv6, astray.chain(list).collect()))
+    })
 }

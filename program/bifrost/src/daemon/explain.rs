@@ -67,7 +67,11 @@ impl Forwarding {
         let translation = Translation::of(nat.as_ref(), input, tuple, known);
         let aim = translation.explain_destination(self.nat_rules(), &mut steps);
         let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
-        let by_rules = self.explain_rules(input, &frame, destination, &mut steps);
+        // What changes its family asks no rules.
+        let by_rules = match destination.is_ipv6() == question.destination.is_ipv6() {
+            true => self.explain_rules(input, &frame, (destination, aim.map(|(_, port)| port)), &mut steps),
+            false => None,
+        };
         let table = by_rules.unwrap_or_else(|| self.table_of_entry(entry));
         let asked = Asked { frame: &frame, table, destination, aim };
         self.explain_route(asked, &mut steps);

@@ -1,8 +1,8 @@
 //! Linux's routing rules, given to the workers: those that the mirror can follow, with the plane's
 //! tables and interfaces for Linux's.
 //!
-//! Where packets are judged, translated, or their flows known, the rules are Linux's: what they
-//! could touch is left to it.
+//! Marks that the router's own filter sets are not followed: a family with rules that ask for marks
+//! is then Linux's.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::fallback;
 use super::forwarding::Forwarding;
 use crate::control::status::Step;
 
-/// Why a rule is left where the router has rules of its own.
-const JUDGED: &str = "not beside the router's own filter, translation or flows";
+/// Why the rules of a family are left where the router's own filter sets marks.
+const MARKED: &str = "they ask for marks, and the router's own filter sets some";
 
 /// What the workers were given.
 #[derive(Default)]
@@ -39,16 +39,19 @@ impl Steering {
         let Forwarding { router, plane, mirror, .. } = forwarding;
         let judged = fallback::has_policy(router) || plane.policy().table().is_some();
         let anew = std::mem::replace(&mut self.judged, judged) != judged;
+        let marks = router.filter.rules().any(|(_, rule)| rule.effects.mark.is_some());
         let (mut lists, mut concerns) = ([Vec::new(), Vec::new()], Reach::default());
-        for ((list, rules), given) in beyond.followed.iter().zip(&mut lists).zip(&self.given) {
-            if list.rules.is_empty() || wish == Wish::Ignore {
+        for (n, ((list, rules), given)) in beyond.followed.iter().zip(&mut lists).zip(&self.given).enumerate()
+        {
+            let marked = marks && list.marked;
+            if list.rules.is_empty() && !marked || wish == Wish::Ignore {
                 continue;
             }
             // What is left from now on is not before ports are told: until then all is as before.
             rules.clone_from(given);
-            if judged {
-                beyond.rules.extend(list.rules.iter().map(|rule| format!("{} ({JUDGED})", rule.words)));
-                beyond.ruled = beyond.ruled.clone().or(&list.concerns);
+            if marked {
+                beyond.rules.push(format!("{} ({MARKED})", ["ip rule", "ip -6 rule"][n]));
+                beyond.ruled.add([n == 0, n == 1], &[]);
                 continue;
             }
             match compile(list, mirror, &plane.interface_names().collect::<Vec<_>>()) {
@@ -101,13 +104,14 @@ fn selector(rule: &Rule, names: &[(&str, InterfaceId)]) -> Selector {
 }
 
 impl Forwarding {
-    /// Which routing rules a frame matches that comes in by an interface, and the table of the one
-    /// that decides; `None` where no rule chooses it.
+    /// Which routing rules a frame matches that comes in by an interface and is bound for an address
+    /// (and port, if it is translated) of its family, and the table of the one that decides; `None`
+    /// where no rule chooses it.
     pub(super) fn explain_rules(
         &self,
         input: InterfaceId,
         frame: &[u8],
-        destination: IpAddr,
+        (destination, port): (IpAddr, Option<u16>),
         steps: &mut Vec<Step>,
     ) -> Option<TableId> {
         let view = self.tables.view();
@@ -116,7 +120,12 @@ impl Forwarding {
         }
         let family = usize::from(destination.is_ipv6());
         let rules = &self.plane.steering().lists()[family];
-        let seen = Seen::read(frame.get(ethernet::HEADER..)?, input.0)?;
+        let mut seen = Seen::read(frame.get(ethernet::HEADER..)?, input.0)?;
+        seen.destination = match destination {
+            IpAddr::V4(to) => u128::from(to.to_bits()),
+            IpAddr::V6(to) => to.to_bits(),
+        };
+        seen.ports[1] = port.filter(|_| seen.ports != [0; 2]).unwrap_or(seen.ports[1]);
         let followed = &self.mirror.beyond().followed[family].rules;
         let mut table = None;
         let found = steer::route(&view, rules, rules.first(0, &seen), &seen, destination, |at, decides| {

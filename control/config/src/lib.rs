@@ -12,7 +12,7 @@
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
 //! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
-//! `route`, `routing`, `service`, `virtual_router`), one for reading keys
+//! `route`, `routing`, `service`, `system`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
@@ -38,6 +38,7 @@ mod sections;
 mod service;
 mod sharing;
 pub mod source;
+mod system;
 mod topology;
 mod track;
 mod virtual_router;
@@ -58,5 +59,6 @@ pub use routing::*;
 pub use sections::OpenError;
 pub use service::*;
 pub use sharing::Sharing;
+pub use system::{Syslog, System};
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};

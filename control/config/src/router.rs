@@ -17,6 +17,7 @@ use crate::route::Route;
 use crate::routing::Routing;
 use crate::service::Services;
 use crate::sharing::Sharing;
+use crate::system::System;
 use crate::virtual_router::VirtualRouter;
 
 /// A checked configuration. Without a file it is [`Router::default`] with the ports named on the
@@ -71,6 +72,8 @@ pub struct Router {
     pub sharing: Option<Sharing>,
     /// By whom packets go while a gateway is lost, in the order of the file.
     pub repairs: Vec<Repair>,
+    /// The machine itself.
+    pub system: System,
     /// What other daemons serve to hosts.
     pub services: Services,
     /// FRR's FPM as a source of routes; absent: netlink only.

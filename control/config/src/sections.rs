@@ -32,6 +32,7 @@ use crate::section::{Found, Section, kind, number_of};
 use crate::service::services;
 use crate::sharing::sharing;
 use crate::source;
+use crate::system::system;
 use crate::virtual_router::virtual_routers;
 
 const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
@@ -168,6 +169,7 @@ fn root_of(
         bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
         sharing: root.section(page, "sharing", "[sharing]").and_then(|s| sharing(page, s, files)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
+        system: root.section(page, "system", "[system]").map(|s| system(page, s)).unwrap_or_default(),
         services: root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),

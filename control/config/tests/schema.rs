@@ -193,7 +193,7 @@ const LEAST: [&str; 7] = [
     "[nat]\n[[nat.rule]]\nname = \"a\"\ntype = \"masquerade\"\nout = \"wan0\"\n",
 ];
 
-const MORE: [&str; 11] = [
+const MORE: [&str; 12] = [
     "[interface.x]\n",
     "[interface.x]\nkind = \"vlan\"\nparent = \"p\"\nid = 1\n",
     "[interface.x]\nkind = \"bond\"\nmode = \"802.3ad\"\n",
@@ -202,6 +202,7 @@ const MORE: [&str; 11] = [
     "[[route]]\nto = \"192.0.2.0/24\"\nvia = \"198.51.100.1\"\n",
     "[vrrp.x]\ninterface = \"eth1\"\nid = 1\naddresses = [\"192.0.2.1\"]\n",
     "[discovery.x]\ninterface = \"eth1\"\n[discovery.x.ipv4]\n[discovery.x.ipv6]\n",
+    "[system]\n[system.syslog]\nservers = [\"192.0.2.1\"]\n",
     "[service]\n[service.dhcp]\ninterfaces = [\"eth1\"]\n",
     "[service.ntp]\nservers = [\"192.0.2.1\"]\n",
     "[log]\n[control]\n[audit]\n[tables]\n[workers]\n[memory]\n",

@@ -16,13 +16,14 @@
 //! | `file.rs` | a file that is Bifrost's, or somebody's |
 //! | `manager.rs` | who starts and stops daemons: systemd, or a program |
 //! | `service.rs` | the way of a service from what it is told to what it is to be told |
-//! | `kea.rs`, `unbound.rs`, `chrony.rs` | what each daemon is told, as pure code |
+//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `rsyslog.rs` | what each daemon is told, as pure code |
 //! | `tool.rs` | programs of the system's |
 
 mod chrony;
 mod file;
 mod kea;
 mod manager;
+mod rsyslog;
 mod service;
 pub mod tool;
 mod unbound;
@@ -34,7 +35,7 @@ pub use manager::{Manager, ManagerError};
 pub use service::{Service, ServiceError, Step, go, plan, undo};
 
 /// Every service that Bifrost knows, with what a file says of each.
-pub fn services(services: &config::Services) -> Vec<Service> {
+pub fn services(system: &config::System, services: &config::Services) -> Vec<Service> {
     let root = services.root.as_deref().unwrap_or(Path::new("/"));
     let below = |path: &str| under(root, path);
     vec![
@@ -70,6 +71,17 @@ pub fn services(services: &config::Services) -> Vec<Service> {
             check: ("chronyd", &["-p", "-f"]),
             interfaces: Vec::new(),
             text: services.ntp.as_ref().map(|ntp| chrony::render(ntp, &below("/var"))),
+        },
+        Service {
+            section: "[system.syslog]",
+            unit: "rsyslog",
+            package: "rsyslog",
+            restarts: "servers may miss lines of that moment",
+            file: Managed::new(below("/etc/rsyslog.d/bifrost.conf")),
+            base: Some((below("/etc/rsyslog.conf"), "rsyslog.d")),
+            check: ("rsyslogd", &["-N1", "-f"]),
+            interfaces: Vec::new(),
+            text: system.syslog.as_ref().map(rsyslog::render),
         },
     ]
 }

@@ -13,6 +13,7 @@ mod policy;
 mod records;
 mod routing;
 mod service;
+mod system;
 
 pub use json::json_schema;
 
@@ -263,6 +264,7 @@ pub static ROOT: &[Key] = &[
         Shape::Listed { by: "gateway", keys: network::REPAIR, inline: false },
         "by whom packets go while a gateway is lost",
     ),
+    key("system", Shape::Table(system::SYSTEM), "the machine itself"),
     key("service", Shape::Table(service::SERVICE), "what other daemons serve to hosts"),
     key("fpm", Shape::Table(network::FPM), "FRR's zebra as a source of routes"),
     key("audit", Shape::Table(machine::AUDIT), "the comparison of the plane's tables with Linux's"),
@@ -275,6 +277,17 @@ pub static ROOT: &[Key] = &[
 /// The key of this name.
 pub fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
     keys.iter().find(|key| key.name == name)
+}
+
+/// The words of pairs that stand for themselves.
+const fn words<const N: usize>(pairs: [(&'static str, &'static str); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = pairs[at].0;
+        at += 1;
+    }
+    words
 }
 
 const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {

@@ -3,17 +3,6 @@
 use super::*;
 use crate::{Kind, Route};
 
-/// The words of pairs that stand for themselves.
-const fn words<const N: usize>(pairs: [(&'static str, &'static str); N]) -> [&'static str; N] {
-    let mut words = [""; N];
-    let mut at = 0;
-    while at < N {
-        words[at] = pairs[at].0;
-        at += 1;
-    }
-    words
-}
-
 static KINDS: [&str; 9] = words(crate::interface::WORDS);
 static BOND_MODES: [&str; 7] = words(Kind::BOND_MODES);
 static LACP_RATES: [&str; 2] = words(Kind::LACP_RATES);

@@ -35,7 +35,7 @@ pub struct Services {
 /// What a list of hosts' prefixes is told to have.
 const PREFIX: &str = "prefixes, such as \"192.0.2.0/24\"";
 /// What a name of a host is told to be.
-const HOST: &str = "a name such as \"ntp.example.net\", or an address";
+pub(crate) const HOST: &str = "a name such as \"ntp.example.net\", or an address";
 
 /// Reads the section.
 pub(crate) fn services(page: &mut Page, mut section: Section) -> Services {
@@ -87,7 +87,7 @@ fn domain(text: &str) -> Result<String, String> {
 }
 
 /// A host by its name or address.
-fn host(text: &str) -> Result<String, String> {
+pub(crate) fn host(text: &str) -> Result<String, String> {
     match text.parse::<std::net::IpAddr>() {
         Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address.to_string()),
         Ok(_) => Err(format!("{text:?} is no host")),

@@ -14,7 +14,7 @@
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
 //! | `own/` | `[interface.NAME]`, `[[route]]`: Linux is made as the file says |
-//! | `served.rs` | `[service.*]`: other daemons are told what the file says |
+//! | `served.rs` | `[service.*]`, `[system]`: other daemons are told what the file says |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |

@@ -1,0 +1,64 @@
+//! `[system]`: the machine itself.
+
+use crate::mistake::{Hint, Page};
+use crate::section::Section;
+use crate::service::{HOST, host};
+
+/// What the file says of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    /// Where the machine's log goes besides; absent: that is left to others.
+    pub syslog: Option<Syslog>,
+}
+
+/// Servers that get the machine's log, by rsyslog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syslog {
+    /// By name or address.
+    pub servers: Vec<String>,
+    /// Their port.
+    pub port: u16,
+    /// `udp` or `tcp`.
+    pub protocol: &'static str,
+    /// The least urgent that is sent, in syslog's words.
+    pub level: &'static str,
+}
+
+impl Syslog {
+    /// How lines are sent.
+    pub const PROTOCOLS: [(&str, &str); 2] = [("udp", "udp"), ("tcp", "tcp")];
+    /// Syslog's words, the most urgent first (RFC 5424, 6.2.1).
+    pub const LEVELS: [(&str, &str); 8] = [
+        ("emerg", "emerg"),
+        ("alert", "alert"),
+        ("crit", "crit"),
+        ("err", "err"),
+        ("warning", "warning"),
+        ("notice", "notice"),
+        ("info", "info"),
+        ("debug", "debug"),
+    ];
+}
+
+/// Reads the section.
+pub(crate) fn system(page: &mut Page, mut section: Section) -> System {
+    let syslog = section.section(page, "syslog", "[system.syslog]").map(|keys| syslog(page, keys));
+    section.finish(page);
+    System { syslog }
+}
+
+fn syslog(page: &mut Page, mut keys: Section) -> Syslog {
+    let servers = keys.texts(page, "servers", HOST, host);
+    let servers = keys.require(page, "servers", servers, HOST);
+    if let (Some(true), Some(value)) = (servers.as_ref().map(Vec::is_empty), keys.value("servers")) {
+        page.wrong(value.span(), "servers has nothing", Hint::expected(HOST));
+    }
+    let found = Syslog {
+        servers: servers.unwrap_or_default(),
+        port: keys.number(page, "port", 1..=65_535).map_or(514, |port| port as u16),
+        protocol: keys.choice(page, "protocol", &Syslog::PROTOCOLS).unwrap_or("udp"),
+        level: keys.choice(page, "level", &Syslog::LEVELS).unwrap_or("info"),
+    };
+    keys.finish(page);
+    found
+}

@@ -71,6 +71,10 @@ fn and_when_it_is_told_to() {
     let screen = Screen::show(&net, "told", "");
     net.router.host().run(&format!("kill -TERM {}", screen.top)).unwrap();
     screen.ends("SIGTERM");
-    let written = std::fs::read_to_string(&screen.written).unwrap();
-    assert!(written.contains("\u{1b}[?1049l"), "the terminal was given back");
+    // `script` writes down what came last when the screen has ended.
+    wait_for("the terminal to be given back", Duration::from_secs(3), || {
+        let written = std::fs::read_to_string(&screen.written).unwrap();
+        if written.contains("\u{1b}[?1049l") { Ok(()) } else { Err(written) }
+    })
+    .unwrap();
 }

@@ -265,7 +265,7 @@ mod tests {
                 about(3, bound.clone(), TO_77),
             ]);
         });
-        assert_eq!(list, RuleList::default());
+        assert_eq!(list, RuleList { marked: true, ..RuleList::default() });
         let list = rules(|all| all.push(about(1, Asks { not: true, ..mark() }, TO_77)));
         assert_eq!((list.rules.len(), list.rules[0].not, list.concerns.all), (2, false, [true, false]));
         assert_eq!(list.tables, BTreeSet::from([77]));

@@ -136,12 +136,10 @@ impl Text {
         for state in ["off", "alone", "joining", "shared", "differs", "silent"] {
             self.sample("bifrost_sharing_state", &[("state", state)], u8::from(state == status.state));
         }
+        let lag = "How long the oldest news has waited that the peer does not have.";
+        self.family("bifrost_sharing_lag_seconds", "gauge", lag);
+        self.sample("bifrost_sharing_lag_seconds", &[], status.lag_ms as f64 / 1e3);
         for (name, help, value) in [
-            (
-                "lag_milliseconds",
-                "How long the oldest news has waited that the peer does not have.",
-                status.lag_ms,
-            ),
             ("told", "Flows that are carried here and that the peer was told of.", status.told),
             ("held", "Flows that the peer carries and that are here.", status.held),
             ("missing", "Flows by which the two differed when compared, at least.", status.missing),

@@ -1,14 +1,15 @@
 //! The system tests: real hosts, real routing daemons and real packets, in network namespaces.
 //!
 //! Each file is named as the sentence it proves, and opens with its topology. They need root, and a
-//! built `bifrost` beside them (`make test` sees to both). Each test has the machine to itself, as
-//! many of them measure time or loss.
+//! built `bifrost` beside them (`make test` sees to both). Two of them have the machine at a time, and
+//! those about moments have it alone (`network::turn`).
 //!
 //! `ROUTER=linux cargo test --release -p system-tests` runs the same tests with Linux alone as the
 //! router. A test that fails then expects something that no router does.
 
 mod against_linux;
 mod bridged;
+mod callers;
 mod ethernets;
 mod network;
 mod redundant;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use chance::Random;
 use lab::{Flows, Host, Sink, wait_for};
 
+use crate::callers::{call, tells};
 use crate::network::{Line, at, ports};
 
 /// How many random sets of rules, and packets for each.
@@ -335,31 +336,6 @@ ports = "8080"
 to = "10.1.0.2:80"
 "#;
 
-/// Tells everybody who calls on one of these ports which address calls.
-const TELLS: &str = r#"
-import select, socket, sys
-ends = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
-while True:
-    for end in select.select(ends, [], [])[0]:
-        call, who = end.accept()
-        call.send(who[0].encode())
-        call.close()
-"#;
-
-/// Calls an address and port from an address; prints what it is told, or `-`.
-const CALL: &str = r#"
-import socket, sys
-address, port, own = sys.argv[1:]
-end = socket.socket()
-end.settimeout(3)
-try:
-    end.bind((own, 0))
-    end.connect((address, int(port)))
-    print(end.recv(100).decode())
-except OSError:
-    print("-")
-"#;
-
 /// A host that calls from an address, whom, and which address seems to call.
 const CALLS: [(&str, &str, &str, u16, &str); 6] = [
     // By the first link, or the second where a rule says so: by where it comes from, and its port.
@@ -383,13 +359,6 @@ fn of_what_is_translated_too() {
     net.router.configure(&config).unwrap();
     net.customer.run("ip address add 10.1.0.77/24 dev eth0").unwrap();
     net.server.run("ip address add 172.16.1.1/32 dev lo; ip route add 10.3.0.0/24 dev eth1 || true").unwrap();
-    let tells = |host: &Host, listens: &[u16]| {
-        let mut command = host.command("python3");
-        command.args(["-c", TELLS]).args(listens.iter().map(u16::to_string));
-        let process = host.spawn("tells", command).unwrap();
-        listens.iter().for_each(|port| host.listens(*port).unwrap());
-        process
-    };
     let _tellers = [tells(&net.server, &[9000, 9001]), tells(&net.customer, &[80])];
     net.router
         .host()
@@ -409,8 +378,8 @@ fn of_what_is_translated_too() {
     let are_as_said = |by: &str, net: &Line| {
         for (from, own, to, port, seen) in CALLS {
             let host = if from == "server" { &net.server } else { &net.customer };
-            let said = host.run(&format!("python3 -c '{CALL}' {to} {port} {own}")).unwrap();
-            assert_eq!(said.trim(), seen, "by {by}: {own} calls {to}:{port}\n{}", net.state());
+            let said = call(host, "tcp", (own, 0), (to, port));
+            assert_eq!(said, seen, "by {by}: {own} calls {to}:{port}\n{}", net.state());
         }
     };
     are_as_said("the plane", &net);

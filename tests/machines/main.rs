@@ -23,6 +23,8 @@ mod machines {
     mod vrfs_pass_filter_and_translation;
 }
 
+#[path = "../callers.rs"]
+mod callers;
 #[path = "../network.rs"]
 #[allow(dead_code, reason = "shared with the tests of this machine's own kernel")]
 mod network;

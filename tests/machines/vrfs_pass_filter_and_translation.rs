@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use lab::{Host, Iperf, Ping, Process, inside, wait_for};
 
+use crate::callers::{call, tells};
+
 use super::vrfs::{NETWORKS, Vrfs, configuration};
 
 const POLICY: &str = r#"
@@ -68,44 +70,6 @@ ports = "8080"
 to = "10.0.1.2:8001"
 "#;
 
-/// Tells everybody who calls, by TCP or by UDP to port 7, which address calls.
-const TELLS: &str = r#"
-import select, socket
-ends = []
-for kind, ports in (socket.SOCK_STREAM, range(8000, 8006)), (socket.SOCK_DGRAM, [7]):
-    for port in ports:
-        end = socket.socket(socket.AF_INET6, kind)
-        end.bind(("::", port))
-        kind == socket.SOCK_STREAM and end.listen(50)
-        ends.append(end)
-while True:
-    for end in select.select(ends, [], [])[0]:
-        if end.type == socket.SOCK_STREAM:
-            call, who = end.accept()
-            call.send(who[0].removeprefix("::ffff:").encode())
-            call.close()
-        else:
-            _, who = end.recvfrom(100)
-            end.sendto(who[0].removeprefix("::ffff:").encode(), who)
-"#;
-
-/// Calls, and prints what it was told: `tcp|udp address port from from-port`.
-const CALL: &str = r#"
-import socket, sys
-kind, address, port, source, own = sys.argv[1:]
-kind = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
-end = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
-end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-end.settimeout(4)
-try:
-    end.bind((source, int(own)))
-    end.connect((address, int(port)))
-    kind == socket.SOCK_DGRAM and end.send(b"?")
-    print(end.recv(100).decode())
-except OSError:
-    print("-")
-"#;
-
 /// Addresses beside those that all networks have: of near red, of far plain, and of near blue.
 const SEVEN: &str = "10.77.0.2";
 const EIGHT: &str = "10.88.0.2";
@@ -158,14 +122,7 @@ impl Judged {
     fn new() -> Judged {
         let net = Vrfs::new();
         let hosts = net.near.iter().chain(&net.far);
-        let tellers = hosts.map(|host| {
-            let mut python = host.command("python3");
-            python.args(["-c", TELLS]);
-            let process = host.spawn("tells", python).unwrap();
-            host.listens(8005).unwrap();
-            process
-        });
-        let tellers = tellers.collect();
+        let tellers = hosts.map(|host| tells(host, &[8000, 8001, 8002, 8003, 8004, 8005])).collect();
         // Between red and the network that is in no VRF, and between that one and blue.
         let [red, blue, _] = &net.near;
         red.run(&format!("ip address add {SEVEN}/32 dev lo; ip route add {EIGHT} via 10.0.1.1")).unwrap();
@@ -195,8 +152,7 @@ impl Judged {
     }
 
     fn call(&self, kind: &str, (from, source, to, port, _): &Call, own: u16) -> String {
-        let script = format!("python3 -c '{CALL}' {kind} {to} {port} '{source}' {own}");
-        self.host(from).run(&script).unwrap().trim().to_owned()
+        call(self.host(from), kind, (source, own), (to, *port))
     }
 
     /// Whoever forwards says this.
@@ -274,7 +230,14 @@ fn judged() {
     let near = &judged.net.near;
     let pings = [0, 1, 2].map(|n| Ping::start(&near[n], "10.0.2.2", Duration::from_millis(50)).unwrap());
     let mut transfer = Iperf::start(&near[1], &judged.net.far[1], "10.0.2.2", 8006, 2).unwrap();
-    std::thread::sleep(Duration::from_secs(2));
+    wait_for("the plane to carry all of it", Duration::from_secs(20), || {
+        let answered = pings.each_ref().map(|ping| ping.statistics().received);
+        match answered.iter().all(|answered| *answered > 5) && !transfer.megabits().is_empty() {
+            true => Ok(()),
+            false => Err(format!("{answered:?} answers")),
+        }
+    })
+    .unwrap();
     judged.net.router.kill_nine();
     judged.are_as_said("Linux");
     judged.are_told_apart(9998);

@@ -84,8 +84,8 @@ pub struct RuleList {
     pub leaves: Reach,
     /// The tables that they look into, beside `main`.
     pub tables: BTreeSet<u32>,
-    /// Some ask for a mark.
-    pub marked: bool,
+    /// Those that ask for a mark, as `ip rule` writes them, whether they are followed or not.
+    pub marked: Vec<String>,
 }
 
 /// What rules of a family come to for transit. `marks`: something of Linux's may set marks.
@@ -94,7 +94,7 @@ pub(crate) fn understand(messages: &[RuleMessage], ipv6: bool, marks: bool) -> R
     let family = [!ipv6, ipv6];
     let (mut local, mut main) = (false, false);
     for message in messages {
-        list.marked |= message.asks.is_marked();
+        list.marked.extend(message.asks.is_marked().then(|| message.to_string()));
         let asked_for = asked_for(message, marks);
         let all = message.selector == "from all";
         let why = match message.table() {
@@ -265,7 +265,8 @@ mod tests {
                 about(3, bound.clone(), TO_77),
             ]);
         });
-        assert_eq!(list, RuleList { marked: true, ..RuleList::default() });
+        assert_eq!(list, RuleList { marked: list.marked.clone(), ..RuleList::default() });
+        assert_eq!(list.marked.len(), 1);
         let list = rules(|all| all.push(about(1, Asks { not: true, ..mark() }, TO_77)));
         assert_eq!((list.rules.len(), list.rules[0].not, list.concerns.all), (2, false, [true, false]));
         assert_eq!(list.tables, BTreeSet::from([77]));

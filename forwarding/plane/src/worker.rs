@@ -93,17 +93,17 @@ pub trait Linux: Send + Sync {
     fn send(&self, packet: &Packet, by: Sending) -> bool;
 }
 
-/// What leads a packet that Linux is to send, as a packet of its own.
+/// How Linux finds the way of a packet that it is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// What routes the packet that it was: the main table or a VRF's.
+    /// By this table: the main one or a VRF's.
     Table(TableId),
-    /// What routing rules chose, who would choose otherwise of what the machine sends itself: the
-    /// interface with this number of Linux's.
+    /// By the interface with this number of Linux's, which routing rules chose. Linux would ask its
+    /// rules again, about a packet that came in by no interface.
     Interface(u32),
 }
 
-/// What leads a packet that Linux is to send; `None`: rules refused it, or none decided.
+/// How Linux is to find the way of a packet; `None`: rules refuse it, or none decides.
 fn sending(view: &View, packet: &Packet) -> Option<Sending> {
     let table = view.hops().link(packet.input).table();
     let ifindex = view.interface(packet.output).ifindex();

@@ -21,9 +21,10 @@ use std::sync::Arc;
 use corpus::{Frame, Hosts, IN, Kind, OUT, OWN, interface, tags};
 use elements::router::Sources;
 use graph::Hand;
+use ipnet::IpNet;
 use port::Pool;
 use rules::Seen;
-use ways::{Front, Hooked, Lane, Outcome, REVERSE_PATHS, Round, Router, Rules, Stages};
+use ways::{ASTRAY, Front, Hooked, Lane, Outcome, REVERSE_PATHS, Round, Router, Rules, Stages};
 use wire::{Class, Reason};
 
 const STATELESS: &str = "set hosts 10.1.0.2, 198.18.0.1, 2001:db8:1::2
@@ -94,15 +95,15 @@ struct Intended {
 const INTENDED: &[Intended] = &[
     Intended {
         frames: &[""],
-        ways: |stages| stages.kind.ruled,
-        holds: |wanted, got| {
-            let answered = wanted.sent.len() == 1 && !wanted.dropped.is_empty();
-            let unanswered = wanted.dropped == [(Reason::NoRoute, 1)];
-            (answered || unanswered)
-                && got.sent.is_empty()
-                && matches!(got.linux[..], [(_, Hand::Receive, _)])
-        },
+        ways: |stages| stages.kind.ruled && !stages.nat,
+        holds: is_left_by_rules,
         why: "what no routing rule decides is Linux's, and errors about packets that rules concern are its to send",
+    },
+    Intended {
+        frames: &[""],
+        ways: |stages| stages.kind.ruled && stages.nat,
+        holds: |wanted, got| is_left_by_rules(wanted, got) && !(has_expired(wanted) && is_of_translated(got)),
+        why: "the same where addresses are translated, but for those: Linux does not know them",
     },
     Intended {
         frames: &[""],
@@ -159,6 +160,25 @@ const INTENDED: &[Intended] = &[
         why: "a tag that says only a priority is taken off by workers, or by Linux",
     },
 ];
+
+/// Whether Linux has what the elements would answer where no routing rules are, or drop.
+fn is_left_by_rules(wanted: &Outcome, got: &Outcome) -> bool {
+    let answered = wanted.sent.len() == 1 && !wanted.dropped.is_empty();
+    let unanswered = wanted.dropped == [(Reason::NoRoute, 1)];
+    (answered || unanswered) && got.sent.is_empty() && matches!(got.linux[..], [(_, Hand::Receive, _)])
+}
+
+fn has_expired(wanted: &Outcome) -> bool {
+    wanted.dropped == [(Reason::TtlExpired, 1)]
+}
+
+/// Whether Linux has a packet to an address that is another host's behind the translation.
+fn is_of_translated(got: &Outcome) -> bool {
+    let to = |frame: &[u8]| frame.get(14..).and_then(|ip| wire::Headers::parse(ip).ok());
+    got.linux.iter().filter_map(|(.., frame)| to(frame)).any(|headers| {
+        ASTRAY.iter().any(|net| net.parse::<IpNet>().unwrap().contains(&nat::address(&headers.destination)))
+    })
+}
 
 /// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with
 /// the elements that are the measure.

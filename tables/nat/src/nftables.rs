@@ -13,6 +13,8 @@
 //! for the plane, or for a segment from the side that began it. Nor does Linux say of the plane's
 //! ports that nobody is there.
 
+mod members;
+
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -22,18 +24,15 @@ use ipnet::IpNet;
 use crate::compiled::Port;
 use crate::rule::{Action, Fallback, Match, Pooling, Rule, Rules, Spread, Target};
 use crate::{Addresses, Clamp};
+use members::Members;
 
 /// Entries of a map at most: beyond that Linux is asked too much.
 const MOST_ENTRIES: u64 = 256;
 /// Segments of TCP within a connection that Linux does not know.
 const UNKNOWN: &str = "ct state new tcp flags & (fin | syn | rst | ack) != syn";
 
-/// What comes by the device of a VRF, as far as Linux shows it.
-const OF_VRF: &str = "meta iifkind \"vrf\" ";
-/// Labels that a connection can have, by number.
-const LABELS: usize = 128;
-/// Asks whether an address is the router's own, or the interface's.
-const OWN: [&str; 2] = ["fib daddr type local ", "fib daddr . iif type local "];
+/// Asks whether an address is the router's own.
+const OWN: &str = "fib daddr type local ";
 
 /// The ports that traceroute counts through.
 const TRACEROUTE: RangeInclusive<u16> = 33_434..=33_534;
@@ -99,9 +98,6 @@ pub fn nftables(
     // Exemptions alone say nothing.
     let drops = |lines: &str| lines.contains(" drop\n");
     let [closed, kept] = [&*chains.closed, &*chains.kept].map(|lines| if drops(lines) { lines } else { "" });
-    let labels = chains.labels.iter().enumerate();
-    let labels: String =
-        labels.map(|(n, member)| format!("\t\t{OF_VRF}ct state new {member}ct label set {n}\n")).collect();
     let chain = |name: &str, hook: &str, lines: &str| match lines.is_empty() {
         true => String::new(),
         false => format!("\tchain {name} {{\n\t\ttype {hook}; policy accept;\n{lines}\t}}\n"),
@@ -110,7 +106,7 @@ pub fn nftables(
         chain("nat_closed", "filter hook prerouting priority dstnat - 1", closed),
         chain("nat_destination", "nat hook prerouting priority dstnat", &chains.destination),
         chain("nat_forward", "filter hook forward priority mangle", &chains.forward),
-        chain("nat_members", "filter hook forward priority mangle", &labels),
+        chain("nat_members", "filter hook forward priority mangle", &chains.members.labels()),
         chain("nat_kept", "filter hook forward priority mangle + 1", kept),
         chain("nat_source", "nat hook postrouting priority srcnat", &chains.source),
         chain("nat_reset", "filter hook output priority filter", &chains.reset),
@@ -120,10 +116,7 @@ pub fn nftables(
 
 struct Chains<'r> {
     ports: &'r [Port],
-    /// Those in VRFs.
-    members: &'r [String],
-    /// What is asked of members, each answer kept as the label of its number.
-    labels: Vec<String>,
+    members: Members<'r>,
     named: &'r dyn Fn(&str, &str) -> bool,
     /// Drops what is to be dropped, before anything is translated.
     closed: String,
@@ -141,8 +134,7 @@ impl<'r> Chains<'r> {
         let empty = String::new;
         Chains {
             ports,
-            members,
-            labels: Vec::new(),
+            members: Members::new(members),
             named,
             closed: empty(),
             destination: empty(),
@@ -211,8 +203,9 @@ impl<'r> Chains<'r> {
         for family in [Family::V4, Family::V6] {
             let (destination, source) = express(rule, family, &sides);
             let (early, kept) = unknown(rule, family, &sides);
-            let (destination, early) = (self.early(destination), self.early(early));
-            let (kept, source) = (self.kept(kept, &sides), self.late(source, &sides));
+            let members = &mut self.members;
+            let (destination, early) = (members.at_prerouting(destination), members.at_prerouting(early));
+            let (kept, source) = (members.at_forward(kept, &sides), members.at_postrouting(source, &sides));
             for (chain, lines) in [
                 (&mut self.destination, destination),
                 (&mut self.source, source),
@@ -257,56 +250,12 @@ impl<'r> Chains<'r> {
                 }
             }
         }
-        let (kept, early) = (self.kept(kept, sides), self.early(early));
+        let (kept, early) = (self.members.at_forward(kept, sides), self.members.at_prerouting(early));
         for (chain, lines) in [(&mut self.kept, kept), (&mut self.closed, early)] {
             for line in lines {
                 let _ = writeln!(chain, "{comment}\n\t\t{line}");
             }
         }
-    }
-
-    /// Lines for `prerouting`.
-    fn early(&self, lines: Vec<String>) -> Vec<String> {
-        let [own, of_interface] = OWN;
-        let both = |line: String| match line.contains(own) && !self.members.is_empty() {
-            false => vec![line],
-            true => {
-                let of_member = interface("iifname", "==", self.members) + &line.replace(own, of_interface);
-                vec![line, of_member]
-            }
-        };
-        lines.into_iter().flat_map(both).collect()
-    }
-
-    /// Lines for `forward`.
-    fn kept(&self, lines: Vec<String>, sides: &Sides) -> Vec<String> {
-        let both = |line: String| match sides.of_input(&line).filter(|_| !self.members.is_empty()) {
-            None => vec![line],
-            Some((input, rest)) => vec![format!("{OF_VRF}{}{rest}", member(input)), line],
-        };
-        lines.into_iter().flat_map(both).collect()
-    }
-
-    /// Lines for `postrouting`.
-    fn late(&mut self, lines: Vec<String>, sides: &Sides) -> Vec<String> {
-        let mut all = Vec::new();
-        for line in lines {
-            if let Some((input, rest)) = sides.of_input(&line).filter(|_| !self.members.is_empty()) {
-                let asked = member(input);
-                let known = self.labels.iter().position(|label| *label == asked);
-                match known.unwrap_or(self.labels.len()) {
-                    LABELS.. => all.push("# of members of VRFs: there are too many such rules".to_owned()),
-                    n => {
-                        all.push(format!("{OF_VRF}ct label {n} {rest}"));
-                        self.labels.extend(known.is_none().then_some(asked));
-                    }
-                }
-                all.push(format!("meta iifkind != \"vrf\" {line}"));
-            } else {
-                all.push(line);
-            }
-        }
-        all
     }
 }
 
@@ -318,20 +267,6 @@ struct Sides {
     from_outside: String,
     /// It came by another than what the rule calls `input`.
     from_inside: String,
-}
-
-impl Sides {
-    /// A line in two, if it begins with what it came by.
-    fn of_input<'l>(&self, line: &'l str) -> Option<(&str, &'l str)> {
-        let all = [&self.input, &self.from_outside, &self.from_inside];
-        let asked = all.into_iter().filter(|asked| !asked.is_empty());
-        asked.filter_map(|asked| Some((&**asked, line.strip_prefix(&**asked)?))).next()
-    }
-}
-
-/// A condition on the interface that a packet came by, as one on the member of a VRF.
-fn member(input: &str) -> String {
-    input.replacen("iifname", "meta sdifname", 1)
 }
 
 fn interface(key: &str, operator: &str, names: &[String]) -> String {
@@ -347,7 +282,7 @@ fn interface(key: &str, operator: &str, names: &[String]) -> String {
 }
 
 fn own_address(matches: &Match) -> &'static str {
-    if matches.destination.is_empty() { OWN[0] } else { "" }
+    if matches.destination.is_empty() { OWN } else { "" }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -610,7 +545,7 @@ mod tests {
         rendered_with(text, &[])
     }
 
-    fn rendered_with(text: &str, members: &[String]) -> String {
+    pub(super) fn rendered_with(text: &str, members: &[String]) -> String {
         let rules = toml::from_str::<Text>(text).unwrap().check().unwrap();
         let port = |number, name: &str| Port { number, name: name.to_owned(), addresses: Vec::new() };
         let ports = [port(1, "wan0"), port(2, "lan0"), port(3, "ppp0"), port(4, "ppp1")];
@@ -650,35 +585,6 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\nis not in\n{text}");
         }
-    }
-
-    #[test]
-    fn members_of_vrfs_are_asked_for_where_linux_shows_them() {
-        let text = rendered_with(crate::text::EVERYTHING, &["lan0".to_owned(), "wan0".to_owned()]);
-        for line in [
-            // Asked at forward, remembered until postrouting; the others as ever.
-            "chain nat_members {\n\t\ttype filter hook forward priority mangle; policy accept;\n",
-            "meta iifkind \"vrf\" ct state new meta sdifname \"lan0\" ct label set 0\n",
-            "\t\tmeta iifkind \"vrf\" ct label 0 meta nfproto ipv4 ip daddr { 10.0.0.0/8 } accept\n",
-            "\t\tmeta iifkind != \"vrf\" iifname \"lan0\" meta nfproto ipv4 ip daddr { 10.0.0.0/8 } accept\n",
-            "meta iifkind \"vrf\" ct state new meta sdifname != \"wan0\" ct label set ",
-            // At forward; the interface itself is asked for where it is shown.
-            "\t\tmeta iifkind \"vrf\" meta sdifname \"lan0\" meta nfproto ipv4 ip daddr { 10.0.0.0/8 } accept\n",
-            "\t\tiifname \"lan0\" meta nfproto ipv4 ip daddr { 10.0.0.0/8 } accept\n",
-            "\t\tiifname \"wan0\" ip daddr 203.0.113.64/28 dnat ip prefix",
-            "\t\toifname \"wan0\" meta nfproto ipv4 ip saddr { 192.168.0.0/16 } masquerade\n",
-            "\t\tiifname { \"lan0\", \"wan0\" } meta nfproto ipv4 meta l4proto { 6 } th dport { 443-443 } fib daddr . iif type local dnat ",
-        ] {
-            assert!(text.contains(line), "{line}\nis not in\n{text}");
-        }
-        let many: String = (0..LABELS + 2)
-            .map(|n| {
-                format!("[[rule]]\nname = \"{n}\"\ntype = \"masquerade\"\nin = \"lan{n}\"\nout = \"wan0\"\n")
-            })
-            .collect();
-        let text = rendered_with(&many, &["lan0".to_owned()]);
-        assert_eq!(text.matches("ct label set").count(), LABELS);
-        assert_eq!(text.matches("# of members of VRFs: there are too many such rules").count(), 4, "{text}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::context::SharedContext;
-use super::router_context::{noted, on_tables};
+use super::router_context::{context_of, on_tables};
 use super::{is_crossing, told_mtu};
 use fib::View;
 use graph::arguments::Blame;
@@ -46,7 +46,7 @@ pub const CLASS: Class = Class {
         if setup.inputs > IcmpError::ALL.len() {
             arguments.wrong(Blame::Element, "there are not so many errors");
         }
-        on_tables(arguments, setup, |s| IcmpError6::new(s, noted(setup)))
+        on_tables(arguments, setup, |s| IcmpError6::new(s, context_of(setup)))
     },
 };
 

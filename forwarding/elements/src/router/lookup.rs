@@ -44,7 +44,7 @@
 use std::marker::PhantomData;
 
 use super::context::SharedContext;
-use super::router_context::{noted, on_tables};
+use super::router_context::{context_of, on_tables};
 use fib::{AdjacencyId, HopKind, Hops, InterfaceId, NextHopId, TableId, View};
 use graph::arguments::Arguments;
 use graph::{BATCH, Batch, Class, Context, Element, Setup};
@@ -67,7 +67,7 @@ pub const LOOKUP4: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s, noted(setup)) })
+        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s, context_of(setup)) })
     },
 };
 
@@ -80,15 +80,14 @@ pub const LOOKUP6: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s, noted(setup)) })
+        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s, context_of(setup)) })
     },
 };
 
 /// The context, if destinations are translated.
 fn context(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Option<SharedContext> {
     let translated = arguments.optional("TRANSLATED").unwrap_or(false);
-    let context = setup.environment.get::<SharedContext>().filter(|_| translated);
-    context.map(|context| (*context).clone())
+    context_of(setup).filter(|_| translated)
 }
 
 const FORWARD: usize = 0;

@@ -21,7 +21,7 @@
 use std::marker::PhantomData;
 
 use super::context::SharedContext;
-use super::router_context::{noted, on_tables};
+use super::router_context::{context_of, on_tables};
 use fib::{HopKind, InterfaceFlags, InterfaceId, NextHopId, View};
 use graph::{BATCH, Batch, Class, Context, Element};
 use wire::Reason;
@@ -40,7 +40,7 @@ pub const REVERSE_PATH4: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath4::new(s, noted(setup))),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath4::new(s, context_of(setup))),
 };
 
 /// The class `ReversePath6`.
@@ -50,7 +50,7 @@ pub const REVERSE_PATH6: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("reverse_path.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath6::new(s, noted(setup))),
+    make: |arguments, setup| on_tables(arguments, setup, |s| ReversePath6::new(s, context_of(setup))),
 };
 
 /// Checks sources by the flags of the input port. Output: `valid`. Drops `reverse_path`.

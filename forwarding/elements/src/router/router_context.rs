@@ -37,7 +37,7 @@ impl RouterContext {
 }
 
 /// A worker's context, where there is one.
-pub(super) fn noted(setup: &Setup<'_>) -> Option<SharedContext> {
+pub(super) fn context_of(setup: &Setup<'_>) -> Option<SharedContext> {
     setup.environment.get::<SharedContext>().map(|context| (*context).clone())
 }
 

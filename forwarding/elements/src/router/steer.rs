@@ -164,39 +164,41 @@ impl Reader {
         &mut self,
         view: &View,
         packet: &Packet,
-        context: &mut WorkerContext,
+        noted: &mut WorkerContext,
         to: IpAddr,
     ) -> NextHopId {
-        self.refresh();
-        let main = view.lookup_from(packet.input, to);
-        let rules = &self.lists[usize::from(to.is_ipv6())];
-        if rules.is_empty() || view.hop(main).kind() == HopKind::Local {
-            return main;
-        }
-        match shown(packet, Some(context)) {
-            Some(seen) => route(view, rules, rules.first(0, &seen), &seen, to, |_, _| ()).unwrap_or_default(),
-            None if rules.asks_upper() => NextHopId::NONE,
-            None => main,
-        }
+        self.choose(view, packet.input, to, || shown(packet, Some(noted)))
     }
 
     /// Where an answer of this machine's own goes, to what came in by an interface that rules
     /// concern: from this address, or 0 where the way chooses it.
     #[cold]
     pub fn way_back(&mut self, view: &View, input: InterfaceId, from: u128, to: IpAddr) -> NextHopId {
+        // It comes in by no interface of the plane's.
+        let own = Seen { source: from, input: InterfaceId::NONE.0, ..Seen::default() };
+        self.choose(view, input, to, || Some(own.bound_for(to, None)))
+    }
+
+    /// What the rules choose for a packet that is asked for if there are some, as
+    /// [`correct`](Self::correct) does for a batch.
+    fn choose(
+        &mut self,
+        view: &View,
+        input: InterfaceId,
+        to: IpAddr,
+        packet: impl FnOnce() -> Option<Seen>,
+    ) -> NextHopId {
         self.refresh();
         let main = view.lookup_from(input, to);
         let rules = &self.lists[usize::from(to.is_ipv6())];
         if rules.is_empty() || view.hop(main).kind() == HopKind::Local {
             return main;
         }
-        let destination = match to {
-            IpAddr::V4(to) => u128::from(to.to_bits()),
-            IpAddr::V6(to) => to.to_bits(),
-        };
-        // It comes in by no interface of the plane's.
-        let seen = Seen { source: from, destination, input: InterfaceId::NONE.0, ..Seen::default() };
-        route(view, rules, rules.first(0, &seen), &seen, to, |_, _| ()).unwrap_or_default()
+        match packet() {
+            Some(seen) => route(view, rules, rules.first(0, &seen), &seen, to, |_, _| ()).unwrap_or_default(),
+            None if rules.asks_upper() => NextHopId::NONE,
+            None => main,
+        }
     }
 }
 

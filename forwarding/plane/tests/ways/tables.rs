@@ -86,7 +86,7 @@ pub fn filled(memory: Option<DriverMemory>, kind: Kind) -> Tables {
 }
 
 /// What destinations are before they are translated, or with a port that is: nobody is there.
-const ASTRAY: [&str; 4] = ["192.0.2.0/24", "192.0.3.0/24", "2001:db8:ab::/64", "2001:db8:ac::/64"];
+pub const ASTRAY: [&str; 4] = ["192.0.2.0/24", "192.0.3.0/24", "2001:db8:ab::/64", "2001:db8:ac::/64"];
 
 /// Routing rules by which what is translated goes where its destination really is, and all other
 /// packets where they would go without.

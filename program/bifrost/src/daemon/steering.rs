@@ -1,8 +1,8 @@
 //! Linux's routing rules, given to the workers: those that the mirror can follow, with the plane's
 //! tables and interfaces for Linux's.
 //!
-//! Marks that the router's own filter sets are not followed: a family with rules that ask for marks
-//! is then Linux's.
+//! What marks the router's own filter sets is not told to rules. So where it sets some, a family with
+//! a rule that asks for a mark is Linux's.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::fallback;
 use super::forwarding::Forwarding;
 use crate::control::status::Step;
 
-/// Why the rules of a family are left where the router's own filter sets marks.
-const MARKED: &str = "they ask for marks, and the router's own filter sets some";
+/// Why a rule is left, and with it its family.
+const MARKED: &str = "marks, which the router's own filter may set";
 
 /// What the workers were given.
 #[derive(Default)]
@@ -43,14 +43,14 @@ impl Steering {
         let (mut lists, mut concerns) = ([Vec::new(), Vec::new()], Reach::default());
         for (n, ((list, rules), given)) in beyond.followed.iter().zip(&mut lists).zip(&self.given).enumerate()
         {
-            let marked = marks && list.marked;
+            let marked = marks && !list.marked.is_empty();
             if list.rules.is_empty() && !marked || wish == Wish::Ignore {
                 continue;
             }
             // What is left from now on is not before ports are told: until then all is as before.
             rules.clone_from(given);
             if marked {
-                beyond.rules.push(format!("{} ({MARKED})", ["ip rule", "ip -6 rule"][n]));
+                beyond.rules.extend(list.marked.iter().map(|rule| format!("{rule} ({MARKED})")));
                 beyond.ruled.add([n == 0, n == 1], &[]);
                 continue;
             }
@@ -120,12 +120,7 @@ impl Forwarding {
         }
         let family = usize::from(destination.is_ipv6());
         let rules = &self.plane.steering().lists()[family];
-        let mut seen = Seen::read(frame.get(ethernet::HEADER..)?, input.0)?;
-        seen.destination = match destination {
-            IpAddr::V4(to) => u128::from(to.to_bits()),
-            IpAddr::V6(to) => to.to_bits(),
-        };
-        seen.ports[1] = port.filter(|_| seen.ports != [0; 2]).unwrap_or(seen.ports[1]);
+        let seen = Seen::read(frame.get(ethernet::HEADER..)?, input.0)?.bound_for(destination, port);
         let followed = &self.mirror.beyond().followed[family].rules;
         let mut table = None;
         let found = steer::route(&view, rules, rules.first(0, &seen), &seen, destination, |at, decides| {

@@ -6,6 +6,8 @@
 //! [`RoutingRules::first`] is what they mean, one after the other; the trees are held against it.
 //! What then happens, where a table has no route, is for whoever looks routes up.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use wire::{Fragment, Headers};
 
@@ -153,6 +155,17 @@ impl Seen {
             ports,
             dscp: headers.dscp,
         }
+    }
+
+    /// The same, bound for an address; and for a port, where that is said and ports are shown.
+    pub fn bound_for(self, to: IpAddr, port: Option<u16>) -> Seen {
+        let destination = match to {
+            IpAddr::V4(to) => u128::from(to.to_bits()),
+            IpAddr::V6(to) => to.to_bits(),
+        };
+        let [source, shown] = self.ports;
+        let port = port.filter(|_| self.ports != [0; 2]).unwrap_or(shown);
+        Seen { destination, ports: [source, port], ..self }
     }
 
     /// The packet that would come back by an interface: by it Linux asks whether the source is

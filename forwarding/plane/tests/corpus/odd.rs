@@ -226,6 +226,10 @@ fn routes(frames: &mut Vec<Frame>, family: usize, from: &str) {
             }
         }
     }
+    // What the rules for what comes in would drop, to where only Linux leads.
+    let punt = ["198.18.14.1", "2001:db8:f:14::1"][family];
+    let bytes = frame(IN, &packet([from, punt], protocol::UDP, 64, udp([2304, 25], 30)));
+    frames.push(Frame { name: format!("UDP of port 25 to {punt}"), input: IN, bytes });
     // And from outside, to what a rule translates.
     let to = ["192.0.3.1", "2001:db8:ac::1"][family];
     let far = ["198.18.0.7", "2001:db8:f::7"][family];

@@ -8,6 +8,7 @@ mod tables;
 
 pub use front::Front;
 pub use router::Router;
+pub use router::TRANSLATED;
 pub use tables::ASTRAY;
 
 use fib::{InterfaceFlags, PortId};

@@ -26,6 +26,9 @@ const NAT: &str = r#"{ "rule": [
       "destination": "2001:db8:ac::1", "to": "[2001:db8:3::9]:80" }
 ] }"#;
 
+/// The hosts of the first two rules.
+pub const TRANSLATED: [&str; 2] = ["10.1.0.0/24", "2001:db8:1::/64"];
+
 /// Linux's index of the member by which strangers send.
 const MEMBER: u32 = 0x0012_3456;
 

@@ -159,6 +159,11 @@ impl Book {
         &self.slices[usize::from(slice)]
     }
 
+    /// Flows that are known, whoever was told of them.
+    pub(crate) fn len(&self) -> usize {
+        self.slices.iter().map(|slice| slice.known.len()).sum()
+    }
+
     pub(crate) fn get(&mut self, mark: u64) -> Option<&mut Known> {
         self.slices[usize::from(slice_of(mark))].known.get_mut(&mark)
     }

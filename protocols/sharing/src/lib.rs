@@ -31,8 +31,8 @@
 //! accounts for what it has carried.
 //!
 //! Who begins, and whom it concerns, is told within a step of 25 ms; an end, when the flow log hears
-//! of it. All else is found by an audit that goes through the table all the time, at most some
-//! twentieth of a core.
+//! of it. All else is found by an audit that goes through the table all the time, a small part in
+//! each step.
 //!
 //! # How it is known to be right
 //!

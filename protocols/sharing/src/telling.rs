@@ -1,8 +1,8 @@
 //! What is told to the other router.
 //!
 //! News are marks in a queue, not messages: what a flow is, is looked up when there is room to say
-//! it. So a flow that changes three times while the way is slow is told once, and what waits is
-//! never more than there are flows.
+//! it. So a flow that changes three times while the way is slow is told once. What waits is not more
+//! than the book has flows, but for what has begun since the audit looked last.
 
 use flow::Phase;
 
@@ -153,6 +153,11 @@ impl Sharing {
                 }
             }
             self.audit.slice += SLICES;
+            let Sharing { waiting, book, .. } = self;
+            if self.audit.slice == crate::book::SLICES && waiting.len() > book.len() {
+                // While nothing can be told, flows come and go that the peer never has to hear of.
+                waiting.retain(|(mark, _)| book.get(*mark).is_some_and(|known| known.waits));
+            }
         } else if now.saturating_sub(self.audit.since) >= PASS {
             (self.audit.entry, self.audit.since, self.audit.pass) = (Some(0), now, pass.wrapping_add(1));
         }

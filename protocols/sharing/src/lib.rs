@@ -9,7 +9,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `sharer` | one router's part: when it looks, what it says of itself |
+//! | `sharer`, `status` | one router's part: when it looks, what it says of itself |
 //! | `telling` | what is told to the other router |
 //! | `hearing` | what is heard from it, and what becomes of that here |
 //! | `book` | what was told and heard, and the sums that both have of it |
@@ -61,6 +61,7 @@ mod message;
 mod seal;
 mod shared;
 mod sharer;
+mod status;
 mod stream;
 mod table;
 mod telling;
@@ -69,7 +70,8 @@ mod window;
 pub use key::{Key, KeyError};
 pub use seal::{Epoch, LONGEST};
 pub use shared::Flow;
-pub use sharer::{Sharer, State, Status};
+pub use sharer::{ALONE, Sharer};
+pub use status::{Figures, State, Status};
 pub use table::Here;
 
 /// Why a datagram was dropped.

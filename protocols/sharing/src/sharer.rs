@@ -10,81 +10,15 @@ use crate::link::{Link, SILENCE};
 use crate::message::Message;
 use crate::seal::Seal;
 use crate::shared::Flow;
+use crate::status::{Figures, State, Status};
 use crate::table::Here;
 use crate::{Dropped, Epoch, Key};
 
 /// How often the table is asked for what is new.
 const STEP: u64 = 25_000_000;
-/// How long a router that has begun waits for the other, before it is ready without it.
-const ALONE: u64 = 5_000_000_000;
-
-/// How two routers stand to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The peer has not been heard since the start.
-    Alone,
-    /// Flows that there were before are on their way.
-    Joining,
-    /// Each has what the other has told.
-    Shared,
-    /// The last comparison found differences.
-    Differs,
-    /// The peer is not heard any more.
-    Silent,
-}
-
-impl State {
-    /// The name shown to operators.
-    pub const fn name(self) -> &'static str {
-        match self {
-            State::Alone => "alone",
-            State::Joining => "joining",
-            State::Shared => "shared",
-            State::Differs => "differs",
-            State::Silent => "silent",
-        }
-    }
-}
-
-/// What there is to say of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// How the two stand to each other.
-    pub state: State,
-    /// Nanoseconds since the peer was heard.
-    pub heard: Option<u64>,
-    /// Nanoseconds for which the oldest news has waited that the peer has not acknowledged.
-    pub lag: u64,
-    /// Flows of which there is news to tell.
-    pub waiting: u64,
-    /// Flows that the peer was told of and has to have.
-    pub told: u64,
-    /// Flows that the peer has told of and that are here.
-    pub held: u64,
-    /// Slices of 256 that the peer has told whole.
-    pub joined: u64,
-    /// Slices of 256 in which the last comparison found a difference, and by how many flows.
-    pub differing: u64,
-    /// See `differing`.
-    pub missing: u64,
-    /// Sessions so far.
-    pub sessions: u64,
-    /// Slices that were compared, and those of them that were told anew, for they differed.
-    pub compared: u64,
-    /// See `compared`.
-    pub repaired: u64,
-    /// Flows that were told of and have no place here: their translation is taken, or there is no
-    /// room.
-    pub refused: u64,
-    /// Datagrams sent.
-    pub sent: u64,
-    /// Datagrams received that counted.
-    pub received: u64,
-    /// Parcels sent again.
-    pub resent: u64,
-    /// Datagrams that were dropped, by reason.
-    pub dropped: BTreeMap<Dropped, u64>,
-}
+/// Nanoseconds for which a router that has begun waits for the other, before it is ready without
+/// it.
+pub const ALONE: u64 = 5_000_000_000;
 
 /// What is known of a slice.
 #[derive(Clone, Copy, Default)]
@@ -305,19 +239,21 @@ impl Sharer {
             state: self.state(now),
             heard: self.link.heard().map(|heard| now.saturating_sub(heard)),
             lag: oldest.map_or(0, |oldest| now.saturating_sub(oldest)),
-            waiting: sharing.waiting.len() as u64,
-            told,
-            held,
-            joined: sharing.slices.iter().filter(|slice| slice.joined).count() as u64,
-            differing: differing.clone().count() as u64,
-            missing: differing.map(u64::from).sum(),
-            sessions: counts.sessions,
-            compared: counts.compared,
-            repaired: counts.repaired,
-            refused: counts.refused,
-            sent: counts.sent,
-            received: counts.received,
-            resent: self.link.resent(),
+            figures: Figures {
+                waiting: sharing.waiting.len() as u64,
+                told,
+                held,
+                joined: sharing.slices.iter().filter(|slice| slice.joined).count() as u64,
+                differing: differing.clone().count() as u64,
+                missing: differing.map(u64::from).sum(),
+                sessions: counts.sessions,
+                compared: counts.compared,
+                repaired: counts.repaired,
+                refused: counts.refused,
+                sent: counts.sent,
+                received: counts.received,
+                resent: self.link.resent(),
+            },
             dropped: counts.dropped.clone(),
         }
     }

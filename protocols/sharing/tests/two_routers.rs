@@ -279,8 +279,16 @@ impl World {
         let [here, there] = self.routers.each_ref().map(|router| router.sharer.status(self.now));
         assert_eq!(one, two, "{here:#?} {there:#?}");
         assert_eq!((here.state, there.state), (State::Shared, State::Shared), "{here:#?} {there:#?}");
-        assert_eq!((here.told, there.told), (there.held, here.held), "{here:#?} {there:#?}");
-        assert!(here.told + there.told >= one.len() as u64, "{} flows: {here:#?} {there:#?}", one.len());
+        assert_eq!(
+            (here.figures.told, there.figures.told),
+            (there.figures.held, here.figures.held),
+            "{here:#?} {there:#?}"
+        );
+        assert!(
+            here.figures.told + there.figures.told >= one.len() as u64,
+            "{} flows: {here:#?} {there:#?}",
+            one.len()
+        );
     }
 }
 
@@ -310,12 +318,12 @@ fn connections_go_on_at_the_other_router() {
     world.restart(0, false);
     world.assert_equal();
     let [one, two] = world.routers.each_ref().map(|router| router.sharer.status(world.now));
-    assert_eq!((one.held, two.told, one.told), (200, 200, 0));
+    assert_eq!((one.figures.held, two.figures.told, one.figures.told), (200, 200, 0));
     // And back.
     (0..200).for_each(|number| assert!(world.talk(0, flow(number), [201_000, 202_000], true), "{number}"));
     world.assert_equal();
     let [one, two] = world.routers.each_ref().map(|router| router.sharer.status(world.now));
-    assert_eq!((one.told, two.held, two.told), (200, 200, 0));
+    assert_eq!((one.figures.told, two.figures.held, two.figures.told), (200, 200, 0));
     // Ends as well.
     for (host, number, tcp) in (0..150).map(flow) {
         assert!(world.routers[0].end(&original(host, number, tcp)));
@@ -340,7 +348,7 @@ fn what_is_lost_here_is_found_and_told_anew() {
     }
     world.pass(11_000);
     let status = world.routers[1].sharer.status(world.now);
-    assert!(status.repaired > 0, "{status:#?}");
+    assert!(status.figures.repaired > 0, "{status:#?}");
     world.assert_equal();
     assert_eq!(world.routers[1].flows().len(), 300);
 }
@@ -369,8 +377,12 @@ fn a_translation_that_is_taken_is_waited_for_and_then_told_to_differ() {
     world.pass(15_000);
     for router in &world.routers {
         let status = router.sharer.status(world.now);
-        assert_eq!((status.state, status.differing, status.missing), (State::Differs, 1, 1), "{status:#?}");
-        assert!(status.refused > 0);
+        assert_eq!(
+            (status.state, status.figures.differing, status.figures.missing),
+            (State::Differs, 1, 1),
+            "{status:#?}"
+        );
+        assert!(status.figures.refused > 0);
     }
     // One of the two ends.
     assert!(world.routers[1].end(&original(host, 5, false)));
@@ -438,7 +450,7 @@ fn what_came_and_went_without_the_peer_does_not_wait() {
     world.pass(6000);
     let status = world.routers[0].sharer.status(world.now);
     assert_eq!(status.state, State::Silent);
-    assert!(status.waiting <= 100, "{status:#?}");
+    assert!(status.figures.waiting <= 100, "{status:#?}");
     world.assert_equal();
 }
 

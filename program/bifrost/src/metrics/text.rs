@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use sharing::State;
+
 use crate::control::Answer;
 use crate::control::status::*;
 use crate::subject::SharingStatus;
@@ -132,29 +134,30 @@ impl Text {
     }
 
     fn sharing(&mut self, status: &SharingStatus) {
+        let figures = &status.figures;
         self.family("bifrost_sharing_state", "gauge", "How flows are shared: 1 for the state that it is.");
-        for state in ["off", "alone", "joining", "shared", "differs", "silent"] {
+        for state in ["off"].into_iter().chain(State::ALL.map(State::name)) {
             self.sample("bifrost_sharing_state", &[("state", state)], u8::from(state == status.state));
         }
         let lag = "How long the oldest news has waited that the peer does not have.";
         self.family("bifrost_sharing_lag_seconds", "gauge", lag);
         self.sample("bifrost_sharing_lag_seconds", &[], status.lag_ms as f64 / 1e3);
         for (name, help, value) in [
-            ("told", "Flows that are carried here and that the peer was told of.", status.told),
-            ("held", "Flows that the peer carries and that are here.", status.held),
-            ("missing", "Flows by which the two differed when compared, at least.", status.missing),
+            ("told", "Flows that are carried here and that the peer was told of.", figures.told),
+            ("held", "Flows that the peer carries and that are here.", figures.held),
+            ("missing", "Flows by which the two differed when compared, at least.", figures.missing),
         ] {
             let name = format!("bifrost_sharing_{name}");
             self.family(&name, "gauge", help);
             self.sample(&name, &[], value);
         }
         for (name, help, value) in [
-            ("sessions", "How often one of the two routers has met the other anew.", status.sessions),
-            ("repaired", "Parts of the flows that were told anew, for they differed.", status.repaired),
-            ("refused", "Flows of the peer's that found no place here.", status.refused),
-            ("sent", "Datagrams sent.", status.sent),
-            ("received", "Datagrams received and believed.", status.received),
-            ("resent", "Parcels that were lost on the way and sent again.", status.resent),
+            ("sessions", "How often one of the two routers has met the other anew.", figures.sessions),
+            ("repaired", "Parts of the flows that were told anew, for they differed.", figures.repaired),
+            ("refused", "Flows of the peer's that found no place here.", figures.refused),
+            ("sent", "Datagrams sent.", figures.sent),
+            ("received", "Datagrams received and believed.", figures.received),
+            ("resent", "Parcels that were lost on the way and sent again.", figures.resent),
         ] {
             let name = format!("bifrost_sharing_{name}");
             self.family(&name, "counter", help);

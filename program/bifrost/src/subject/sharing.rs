@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sharing::Figures;
 
 use super::Subject;
 use crate::command::table::Table;
@@ -26,35 +27,11 @@ pub struct SharingStatus {
     pub heard_ms: Option<u64>,
     /// Milliseconds for which the oldest news has waited that the peer does not have.
     pub lag_ms: u64,
-    /// Flows of which there is news to tell.
-    pub waiting: u64,
-    /// Flows that are carried here and that the peer was told of.
-    pub told: u64,
-    /// Flows that the peer carries and that are here.
-    pub held: u64,
-    /// Slices of 256 that the peer has told whole.
-    pub joined: u64,
-    /// Slices of 256 that differed when they were compared last.
-    pub differing: u64,
-    /// Flows by which they did, at least.
-    pub missing: u64,
-    /// How often one of the two has met the other anew.
-    pub sessions: u64,
-    /// Slices compared; each again every ten seconds.
-    pub compared: u64,
-    /// Slices that were told anew, for they differed.
-    pub repaired: u64,
-    /// Flows of the peer's that found no place here: their translation is another flow's, or there is
-    /// no room.
-    pub refused: u64,
-    /// Datagrams sent.
-    pub sent: u64,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub figures: Figures,
     /// Datagrams that Linux refused to send.
     pub unsent: u64,
-    /// Datagrams received and believed.
-    pub received: u64,
-    /// Parcels that were lost on the way and sent again.
-    pub resent: u64,
     /// Datagrams that were dropped, by reason: `malformed`, `version`, `seal`, `replayed`, `own`,
     /// `stranger`.
     pub dropped: BTreeMap<String, u64>,
@@ -72,16 +49,16 @@ impl Subject for Option<SharingStatus> {
         let Some(status) = self else {
             return "flows are shared with nobody: [sharing] in router.toml begins it\n".to_owned();
         };
-        let peer = &status.peer;
+        let (peer, figures) = (&status.peer, &status.figures);
         let head = match status.state.as_str() {
             "off" => "flows are not shared".to_owned(),
             "alone" => format!("{peer} has not been heard yet"),
-            "joining" => format!("{peer} is telling its flows: {} of 256 parts are here", status.joined),
+            "joining" => format!("{peer} is telling its flows: {} of 256 parts are here", figures.joined),
             "shared" => format!("{peer} and this router have the same flows"),
             "differs" => format!(
                 "{peer} has told of flows that are not here as they are there: {} or more, in {} of 256 parts",
-                count(status.missing),
-                status.differing
+                count(figures.missing),
+                figures.differing
             ),
             _ => format!("{peer} is NOT HEARD ANY MORE: what begins now is here alone"),
         };
@@ -98,13 +75,13 @@ impl Subject for Option<SharingStatus> {
         for (name, value) in [
             ("this router", status.listen.clone()),
             ("heard", millis(status.heard_ms).replace(" ms", " ms ago")),
-            ("lag", format!("{} ms, {} flows wait to be told", status.lag_ms, count(status.waiting))),
-            ("carried here, told there", count(status.told)),
-            ("carried there, held here", count(status.held)),
-            ("compared", format!("{} parts, {} told anew", count(status.compared), count(status.repaired))),
-            ("without a place here", count(status.refused)),
-            ("datagrams sent", format!("{}, {} parcels again", count(status.sent), count(status.resent))),
-            ("datagrams received", count(status.received)),
+            ("lag", format!("{} ms, {} flows wait to be told", status.lag_ms, count(figures.waiting))),
+            ("carried here, told there", count(figures.told)),
+            ("carried there, held here", count(figures.held)),
+            ("compared", format!("{} parts, {} told anew", count(figures.compared), count(figures.repaired))),
+            ("without a place here", count(figures.refused)),
+            ("datagrams sent", format!("{}, {} parcels again", count(figures.sent), count(figures.resent))),
+            ("datagrams received", count(figures.received)),
             (
                 "datagrams dropped",
                 match reasons.is_empty() {

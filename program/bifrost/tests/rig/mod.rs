@@ -19,6 +19,7 @@ use bifrost::subject::{
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
 use ipnet::{IpNet, Ipv4Net};
+use sharing::Figures;
 
 /// What the tests can set and see of the fake daemon.
 #[derive(Default)]
@@ -418,20 +419,22 @@ fn sharing() -> SharingStatus {
         trouble: None,
         heard_ms: Some(12),
         lag_ms: 3,
-        waiting: 40,
-        told: 123_456,
-        held: 789,
-        joined: 256,
-        differing: 1,
-        missing: 2,
-        sessions: 1,
-        compared: 25_600,
-        repaired: 3,
-        refused: 2,
-        sent: 40_000,
+        figures: Figures {
+            waiting: 40,
+            told: 123_456,
+            held: 789,
+            joined: 256,
+            differing: 1,
+            missing: 2,
+            sessions: 1,
+            compared: 25_600,
+            repaired: 3,
+            refused: 2,
+            sent: 40_000,
+            received: 39_000,
+            resent: 7,
+        },
         unsent: 0,
-        received: 39_000,
-        resent: 7,
         dropped: [("seal".into(), 5), ("stranger".into(), 0)].into(),
     }
 }

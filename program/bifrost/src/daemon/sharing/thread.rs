@@ -19,7 +19,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt,
 };
-use sharing::{Dropped, Epoch, Here, LONGEST, Sharer, State, Status};
+use sharing::{Dropped, Epoch, Figures, Here, LONGEST, Sharer, State};
 use tracing::{info, warn};
 
 use super::super::orders::Inbox;
@@ -227,20 +227,8 @@ impl Runner {
             trouble: None,
             heard_ms: status.heard.map(|ago| ago / 1_000_000),
             lag_ms: status.lag / 1_000_000,
-            waiting: status.waiting,
-            told: status.told,
-            held: status.held,
-            joined: status.joined,
-            differing: status.differing,
-            missing: status.missing,
-            sessions: status.sessions,
-            compared: status.compared,
-            repaired: status.repaired,
-            refused: status.refused,
-            sent: status.sent,
+            figures: status.figures,
             unsent: live.unsent,
-            received: status.received,
-            resent: status.resent,
             dropped: dropped.collect::<BTreeMap<_, _>>(),
         }
     }
@@ -303,7 +291,7 @@ impl Live {
         if status.state != self.logged {
             (self.since, self.warned) = (now, false);
             self.logged = status.state;
-            let Status { held, told, .. } = status;
+            let Figures { held, told, .. } = status.figures;
             match status.state {
                 State::Alone | State::Differs => {}
                 State::Joining => info!("sharing: {} is there; flows are told", self.plan.peer),
@@ -316,7 +304,7 @@ impl Live {
             self.warned = true;
             warn!(
                 "sharing: {} flows or more of {}'s are not here as they are there, for half a minute",
-                status.missing, self.plan.peer
+                status.figures.missing, self.plan.peer
             );
         }
     }

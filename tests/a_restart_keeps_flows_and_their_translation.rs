@@ -7,19 +7,9 @@ use std::{os::unix::fs::MetadataExt, thread::sleep, time::Duration};
 
 use lab::{Host, Process, wait_for};
 
-use crate::network::{Line, flow_of_iperf, ports};
+use crate::network::{Line, STATEFUL, flow_of_iperf, ports};
 
-const POLICY: &str = r#"
-[flow]
-memory = 16
-
-[filter.forward]
-rules = '''
-accept state established,related
-accept in left state new
-drop
-'''
-
+const MASQUERADE: &str = r#"
 [[nat.rule]]
 name = "home"
 type = "masquerade"
@@ -49,7 +39,7 @@ fn in_the_driver_as_well() {
 }
 
 fn by(lane: &str) {
-    let config = ports(lane, &["left", "right"]) + POLICY;
+    let config = ports(lane, &["left", "right"]) + STATEFUL + MASQUERADE;
     let mut net = Line::stopped("restart-flows", &config);
     if !net.router.is_bifrost() {
         return;
@@ -262,7 +252,8 @@ while True:
 
 #[test]
 fn though_only_the_far_side_speaks() {
-    let mut net = Line::stopped("restart-udp", &(ports("worker", &["left", "right"]) + POLICY));
+    let mut net =
+        Line::stopped("restart-udp", &(ports("worker", &["left", "right"]) + STATEFUL + MASQUERADE));
     if !net.router.is_bifrost() {
         return;
     }

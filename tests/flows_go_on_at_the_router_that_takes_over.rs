@@ -8,19 +8,10 @@ use std::time::Duration;
 use lab::{Host, Process, Router, wait_for};
 use serde_json::Value;
 
+use crate::network::STATEFUL;
 use crate::redundant::{Pair, SERVER, becomes, config};
 
-const POLICY: &str = r#"
-[flow]
-memory = 16
-
-[filter.forward]
-rules = '''
-accept state established,related
-accept in left state new
-drop
-'''
-
+const TRANSLATION: &str = r#"
 [[nat.rule]]
 name = "home"
 type = "source"
@@ -97,7 +88,7 @@ fn of(own: u8, lines: &str) -> String {
     let key = "0123456789abcdef".repeat(4);
     let lines = format!("interval = \"20ms\"\ntrack = [{{ flows = \"shared\" }}]\n{lines}");
     let sharing = format!("[sharing]\nlisten = \"{listen}\"\npeer = \"{peer}\"\nkey = \"{key}\"\n");
-    config(&lines) + &sharing + POLICY
+    config(&lines) + &sharing + STATEFUL + TRANSLATION
 }
 
 fn sharing(router: &Router) -> Value {

@@ -15,6 +15,19 @@ use std::{
 
 use lab::{End, Flows, Host, Lab, Process, Router, Sink, wait_for};
 
+/// Tracks flows, and lets in only the answers to what `left` asks for.
+pub const STATEFUL: &str = r#"
+[flow]
+memory = 16
+
+[filter.forward]
+rules = '''
+accept state established,related
+accept in left state new
+drop
+'''
+"#;
+
 /// The server's address in each family.
 pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
 

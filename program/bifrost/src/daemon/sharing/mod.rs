@@ -150,7 +150,12 @@ impl Section for Sharing {
     }
 
     /// The control thread tells the thread of it, as of all other changes.
-    fn apply(&mut self, _: &Change, _: &mut Forwarding) {}
+    fn apply(&mut self, change: &Change, forwarding: &mut Forwarding) {
+        if change.before.sharing.is_none() {
+            // Who forwards already has its flows. That it shares them now is no reason to resign.
+            forwarding.flows_are_shared.store(true, Relaxed);
+        }
+    }
 
     fn abort(&mut self, _: &mut Forwarding) {}
 }

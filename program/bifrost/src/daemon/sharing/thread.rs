@@ -19,7 +19,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt,
 };
-use sharing::{Dropped, Epoch, Figures, Here, LONGEST, Sharer, State};
+use sharing::{ALONE, Dropped, Epoch, Figures, Here, LONGEST, Sharer, State};
 use tracing::{info, warn};
 
 use super::super::orders::Inbox;
@@ -74,6 +74,8 @@ pub(super) struct Runner {
     inbox: Inbox<Order>,
     ready: Arc<AtomicBool>,
     plan: Option<Plan>,
+    /// Since when it is wanted so.
+    since: u64,
     facts: Option<Facts>,
     live: Option<Live>,
     /// Why flows are not shared, and when it is tried again.
@@ -86,6 +88,10 @@ pub(super) struct Runner {
 struct Live {
     plan: Plan,
     socket: UdpSocket,
+    /// The other router's address, as the socket takes it.
+    peer: SocketAddr,
+    /// When the socket is opened anew at the earliest.
+    again: u64,
     sharer: Sharer,
     here: Here,
     /// The state that the log has, and when it was another.
@@ -99,7 +105,7 @@ struct Live {
 impl Runner {
     pub(super) fn new(inbox: Inbox<Order>, ready: Arc<AtomicBool>) -> Runner {
         let (plan, facts, live) = (None, None, None);
-        Runner { inbox, ready, plan, facts, live, trouble: None, again: 0, ends: None }
+        Runner { inbox, ready, plan, since: 0, facts, live, trouble: None, again: 0, ends: None }
     }
 
     pub(super) fn run(mut self) {
@@ -155,7 +161,7 @@ impl Runner {
                 if plan.is_none() && self.plan.is_some() {
                     info!("sharing: flows are shared no more");
                 }
-                (self.plan, self.again, self.trouble) = (plan, now, None);
+                (self.plan, self.since, self.again, self.trouble) = (plan, now, now, None);
             }
             Order::Facts(facts) => {
                 match (&mut self.live, &facts) {
@@ -196,8 +202,8 @@ impl Runner {
                     warn!("sharing: flows are not shared: {trouble}");
                 }
                 self.trouble = Some(trouble);
-                // Others are not to wait for what cannot be.
-                self.ready.store(true, Relaxed);
+                // The address may be about to come. What never can be is not waited for.
+                self.ready.fetch_or(now.saturating_sub(self.since) > ALONE, Relaxed);
             }
         }
     }
@@ -239,11 +245,21 @@ impl Live {
         let Facts { table, nat, timeouts, names } = facts.ok_or("no flows are known here")?;
         let here =
             Here::new(table, nat.clone(), *timeouts, names.clone()).map_err(|error| error.to_string())?;
-        let socket = open(plan).map_err(|error| format!("{}: {error}", plan.listen))?;
+        let (socket, peer) = open(plan).map_err(|error| format!("{}: {error}", plan.listen))?;
         let epoch = epoch().map_err(|error| format!("/dev/urandom: {error}"))?;
         let sharer = Sharer::new(&plan.key, epoch, now);
-        let (logged, since) = (State::Alone, now);
-        Ok(Live { plan: plan.clone(), socket, sharer, here, logged, since, warned: false, unsent: 0 })
+        Ok(Live {
+            plan: plan.clone(),
+            socket,
+            peer,
+            again: now,
+            sharer,
+            here,
+            logged: State::Alone,
+            since: now,
+            warned: false,
+            unsent: 0,
+        })
     }
 
     /// Takes what has come. True: there may be more.
@@ -270,14 +286,26 @@ impl Live {
         for _ in 0..ROW {
             let now = graph::steady_now();
             let Some(datagram) = self.sharer.next(now, &mut self.here) else { return false };
-            // It is sent again if it matters.
-            self.unsent += u64::from(self.socket.send_to(&datagram, self.destination()).is_err());
+            if self.socket.send_to(&datagram, self.peer).is_err() {
+                // It is sent again if it matters.
+                self.unsent += 1;
+                self.reopen(now);
+            }
         }
         true
     }
 
-    fn destination(&self) -> SocketAddr {
-        scoped(self.plan.peer, self.plan.interface.as_deref())
+    /// An interface that is removed takes what is bound to it along, even if it is made anew.
+    fn reopen(&mut self, now: u64) {
+        if self.plan.interface.is_none() || now < self.again {
+            return;
+        }
+        self.again = now + AGAIN;
+        // As long as it is the same interface, the socket has the address, and this fails.
+        if let Ok((socket, peer)) = open(&self.plan) {
+            info!("sharing: {} is there anew", self.plan.interface.as_deref().unwrap_or_default());
+            (self.socket, self.peer) = (socket, peer);
+        }
     }
 
     fn has_told_all(&self) -> bool {
@@ -327,8 +355,8 @@ fn scoped(address: SocketAddr, interface: Option<&str>) -> SocketAddr {
     }
 }
 
-/// The address may come later than the router.
-fn open(plan: &Plan) -> io::Result<UdpSocket> {
+/// A socket, and where it sends. The address may come later than the router.
+fn open(plan: &Plan) -> io::Result<(UdpSocket, SocketAddr)> {
     let family = if plan.listen.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket: OwnedFd = socket(family, SockType::Datagram, flags, None)?;
@@ -338,6 +366,29 @@ fn open(plan: &Plan) -> io::Result<UdpSocket> {
     // Bursts that find no room come again, so this may fail.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER);
     let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
-    bind(socket.as_raw_fd(), &SockaddrStorage::from(scoped(plan.listen, plan.interface.as_deref())))?;
-    Ok(UdpSocket::from(socket))
+    let [listen, peer] = [plan.listen, plan.peer].map(|end| scoped(end, plan.interface.as_deref()));
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(listen))?;
+    Ok((UdpSocket::from(socket), peer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::orders::orders;
+    use super::*;
+
+    #[test]
+    fn what_cannot_run_yet_is_waited_for_and_no_longer() {
+        let (_orders, inbox) = orders().unwrap();
+        let ready = Arc::new(AtomicBool::new(false));
+        let mut runner = Runner::new(inbox, ready.clone());
+        let [listen, peer] = ["192.0.2.1:3781", "192.0.2.2:3781"].map(|end| end.parse().unwrap());
+        let key = "0123456789abcdef".repeat(4).parse().unwrap();
+        runner.obey(Order::Plan(Some(Plan { listen, peer, interface: None, key })));
+        let begun = runner.since;
+        for (now, is_ready) in [(begun, false), (begun + ALONE, false), (begun + ALONE + AGAIN, true)] {
+            runner.begin(now);
+            assert!(runner.trouble.is_some(), "nobody knows any flows yet");
+            assert_eq!(ready.load(Relaxed), is_ready, "{} ns", now - begun);
+        }
+    }
 }

@@ -36,6 +36,7 @@ $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 i
 
 # The lab starts its own routing daemons inside namespaces. Debian starts the packages' daemons on the machine
 # itself, where nobody asked for them: those that came with this installation are stopped again.
+# chrony and rsyslog go on: the machine's own clock and log are theirs from then on.
 for service in bird2:bird frr:frr kea-dhcp4-server:kea-dhcp4-server unbound:unbound; do
   case " $missing " in
     *" ${service%%:*} "*) [ ! -d /run/systemd/system ] || $as_root systemctl disable --now --quiet "${service##*:}" ;;

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use lab::{Frr, Host, Lab, Router, wait_for};
 
-use crate::network::turn;
+use crate::callers::{call, tells};
+use crate::network::{OSPF, turn};
 
 const PAGE: &str = include_str!("../docs/border.md");
 const SOON: Duration = Duration::from_secs(20);
@@ -27,17 +28,16 @@ fn upstream(asn: u32, border: &str, network: &str, private: &str) -> String {
     )
 }
 
-const CORE: &str = "
-router ospf
- redistribute connected
-exit
-interface eth0
- ip ospf area 0
- ip ospf hello-interval 1
- ip ospf dead-interval 4
- ip ospf network point-to-point
-exit
-";
+/// Connects from an address, and says how that fails.
+const REFUSED: &str = r#"
+import socket, sys
+source, address, port = sys.argv[1:]
+try:
+    socket.create_connection((address, int(port)), 2, (source, 0))
+    print("it is answered")
+except OSError as error:
+    print(type(error).__name__)
+"#;
 
 /// The lines that the page has typed into the shell, block by block.
 fn blocks() -> Vec<Vec<&'static str>> {
@@ -83,19 +83,6 @@ impl Net {
     }
 }
 
-/// Whether a host connects to a port of the web server's, and whether it is told if not.
-fn connects(from: &Host, address: &str, port: u16) -> &'static str {
-    let script = format!(
-        "import socket\ntry:\n socket.create_connection((\\\"198.51.100.80\\\", {port}), 2, (\\\"{address}\\\", 0)); print(\\\"yes\\\")\n\
-         except ConnectionRefusedError: print(\\\"refused\\\")\nexcept OSError as e: print(e)"
-    );
-    match from.run(&format!("python3 -c \"{script}\"")).unwrap().trim() {
-        "yes" => "yes",
-        "refused" => "refused",
-        other => panic!("{other}"),
-    }
-}
-
 #[test]
 fn and_its_commands_do_what_it_says() {
     let turn = turn();
@@ -114,12 +101,10 @@ fn and_its_commands_do_what_it_says() {
     let second_says = upstream(65020, "203.0.113.2", "198.19.0.0/16", "192.168.66.0/24");
     let first_frr = Frr::start(&first, &daemons, &first_says, false).unwrap();
     let second_frr = Frr::start(&second, &daemons, &second_says, false).unwrap();
-    let _core = Frr::start(&core, &["ospfd"], CORE, false).unwrap();
+    let core_says = format!("router ospf\n redistribute connected\nexit\n{OSPF}");
+    let _core = Frr::start(&core, &["ospfd"], &core_says, false).unwrap();
     let ours = Frr::start(&host, &["bgpd", "ospfd"], "", false).unwrap();
-    let listen = "import socket,time\nfor p in (22,80):\n s=socket.socket(); s.bind((\\\"\\\",p)); s.listen(); globals()[str(p)]=s\ntime.sleep(600)";
-    let mut server = core.command("sh");
-    server.args(["-c", &format!("exec python3 -c \"{listen}\"")]);
-    let _server = core.spawn("server", server).unwrap();
+    let _server = tells(&core, &[22, 80]);
 
     let bare = format!("without_ports = \"on\"\n[routing]\nsockets = \"{}\"\n", ours.sockets().display());
     let router = Router::start(&host, &bare).unwrap();
@@ -157,8 +142,9 @@ fn and_its_commands_do_what_it_says() {
     pings();
     let linux = net.router.host().linux_forwarded().unwrap();
     pings();
-    assert_eq!(connects(&first, "198.18.1.1", 80), "yes");
-    assert_eq!(connects(&first, "198.18.1.1", 22), "refused");
+    assert_eq!(call(&first, "tcp", ("198.18.1.1", 0), ("198.51.100.80", 80)), "198.18.1.1");
+    let ssh = first.run(&format!("python3 -c '{REFUSED}' 198.18.1.1 198.51.100.80 22")).unwrap();
+    assert_eq!(ssh.trim(), "ConnectionRefusedError");
     assert_eq!(net.router.host().linux_forwarded().unwrap(), linux, "Linux forwarded");
 
     // What the page looks at.

@@ -12,7 +12,7 @@ use config::Routing;
 use frr::{Config, Owned, diff, render, script, sessions};
 use lab::{Frr, Lab, wait_for};
 
-use crate::network::{Line, ports, turn};
+use crate::network::{Line, OSPF, ports, turn};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -27,18 +27,6 @@ router bgp 65002
   network 198.51.100.0/24
   network 203.0.113.0/24
  exit-address-family
-exit
-";
-
-const CUSTOMER: &str = "
-router ospf
- ospf router-id 10.1.0.2
-exit
-interface eth0
- ip ospf area 0
- ip ospf hello-interval 1
- ip ospf dead-interval 4
- ip ospf network point-to-point
 exit
 ";
 
@@ -150,7 +138,8 @@ fn net() -> Option<Net> {
         return None;
     }
     let theirs = Frr::start(&line.server, &["bgpd"], SERVER, false).unwrap();
-    let customer = Frr::start(&line.customer, &["ospfd"], CUSTOMER, false).unwrap();
+    let customer_says = format!("router ospf\n ospf router-id 10.1.0.2\nexit\n{OSPF}");
+    let customer = Frr::start(&line.customer, &["ospfd"], &customer_says, false).unwrap();
     // What others tell FRR stays.
     let theirs_too = "ip prefix-list old seq 5 permit any\ninterface left\n description theirs\nexit\n";
     let ours = Frr::start(line.router.host(), &["bgpd", "ospfd"], theirs_too, false).unwrap();

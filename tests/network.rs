@@ -34,6 +34,16 @@ pub const SERVER: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
 /// Both lanes a packet can take; tests of forwarding run in each.
 pub const LANES: [&str; 2] = ["express", "worker"];
 
+/// What FRR is told at `eth0` of a host that is soon a neighbour by OSPF.
+pub const OSPF: &str = "
+interface eth0
+ ip ospf area 0
+ ip ospf hello-interval 1
+ ip ospf dead-interval 4
+ ip ospf network point-to-point
+exit
+";
+
 /// A rule by which hosts that have only IPv6 reach IPv4.
 pub const NAT64: &str = r#"
 [[nat.rule]]

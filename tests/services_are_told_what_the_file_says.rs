@@ -25,7 +25,8 @@ while runs; do sleep 0.02; done
 rm -f "$2.pid"
 [ "$1" != stop ] || exit 0
 case $2 in
-  kea-dhcp4-server) KEA_LOCKFILE_DIR=none KEA_PIDFILE_DIR=$PWD kea-dhcp4 -c "$PWD/etc/kea/kea-dhcp4.conf" >> log 2>&1 & ;;
+  kea-dhcp4-server)
+    KEA_LOCKFILE_DIR=none KEA_PIDFILE_DIR=$PWD kea-dhcp4 -c "$PWD/etc/kea/kea-dhcp4.conf" >> log 2>&1 & ;;
   unbound) unbound -d -c "$PWD/etc/unbound/unbound.conf" >> log 2>&1 & ;;
   chrony) chronyd -d -x -u root "include $PWD/etc/chrony/chrony.conf" "pidfile $PWD/chronyd" "cmdport 0" \
     "bindcmdaddress /" >> log 2>&1 & ;;
@@ -37,9 +38,20 @@ echo $! > "$2.pid"
 const CLIENT: &str = "#!/bin/sh\n[ \"$1\" != bound ] || echo \"$ip by $router, $dns, $domain\"\n";
 
 /// A name server beyond the router, who knows a name.
-const BEYOND: &str = "server:\n interface: 10.2.0.2\n access-control: 0.0.0.0/0 allow\n username: \"\"\n chroot: \"\"\n \
-                      directory: \"\"\n use-syslog: no\n pidfile: \"\"\n local-data: \"www.corp.example. A 203.0.113.80\"\n \
-                      local-data: \"www.example.net. A 203.0.113.81\"\nremote-control:\n control-enable: no\n";
+const BEYOND: &str = r#"
+server:
+  interface: 10.2.0.2
+  access-control: 0.0.0.0/0 allow
+  username: ""
+  chroot: ""
+  directory: ""
+  use-syslog: no
+  pidfile: ""
+  local-data: "www.corp.example. A 203.0.113.80"
+  local-data: "www.example.net. A 203.0.113.81"
+remote-control:
+  control-enable: no
+"#;
 
 const SERVICES: &str = r#"
 [service.dhcp.subnet.hosts]

@@ -1,8 +1,8 @@
 //! `[system]`: the machine itself.
 
-use crate::mistake::{Hint, Page};
+use crate::mistake::Page;
 use crate::section::Section;
-use crate::service::{HOST, host};
+use crate::service::{HOST, host, some};
 
 /// What the file says of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,12 +49,8 @@ pub(crate) fn system(page: &mut Page, mut section: Section) -> System {
 
 fn syslog(page: &mut Page, mut keys: Section) -> Syslog {
     let servers = keys.texts(page, "servers", HOST, host);
-    let servers = keys.require(page, "servers", servers, HOST);
-    if let (Some(true), Some(value)) = (servers.as_ref().map(Vec::is_empty), keys.value("servers")) {
-        page.wrong(value.span(), "servers has nothing", Hint::expected(HOST));
-    }
     let found = Syslog {
-        servers: servers.unwrap_or_default(),
+        servers: some(page, &mut keys, "servers", servers, HOST),
         port: keys.number(page, "port", 1..=65_535).map_or(514, |port| port as u16),
         protocol: keys.choice(page, "protocol", &Syslog::PROTOCOLS).unwrap_or("udp"),
         level: keys.choice(page, "level", &Syslog::LEVELS).unwrap_or("info"),

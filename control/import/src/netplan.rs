@@ -1,6 +1,6 @@
 //! Netplan's files: `network:` with its kinds of interfaces.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use config::{Kind, RouteTable, Way};
 use ipnet::IpNet;
@@ -78,18 +78,20 @@ impl Draft {
         let Some(kind) = kind else {
             return self.leave(at(it), name, format!("this is none of the {kinds} that Bifrost makes"));
         };
+        let is_taken = |key: &str| match &kind {
+            Kind::Bond { lacp_rate, .. } if key == "lacp-rate" => lacp_rate.is_some(),
+            Kind::Bond { miimon, .. } if key == "mii-monitor-interval" => miimon.is_some(),
+            Kind::Bond { .. } => key == "mode",
+            Kind::Bridge => key == "stp" && parameter(key) == Some("false"),
+            _ => false,
+        };
+        for (key, value) in parameters.map_or(&[][..], Yaml::map).iter().filter(|(key, _)| !is_taken(key)) {
+            self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
+        }
         self.interface(name).kind = kind;
         if matches!(kinds, "bonds" | "bridges") {
             let members = names("interfaces");
             self.interface(name).members = members;
-        }
-        for (key, value) in parameters.map_or(&[][..], Yaml::map) {
-            let known = kinds == "bonds"
-                && matches!(key.as_str(), "mode" | "lacp-rate" | "mii-monitor-interval")
-                || kinds == "bridges" && key == "stp" && value.text() == Some("false");
-            if !known {
-                self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
-            }
         }
         for (key, value) in it.map() {
             let done = match (key.as_str(), value.text()) {
@@ -109,7 +111,7 @@ impl Draft {
                     }
                     true
                 }
-                ("dhcp4" | "dhcp6" | "accept-ra", Some("true" | "yes")) => {
+                ("dhcp4" | "dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
                     let why = "there is no key for a client: who asks for addresses now must go on";
                     self.leave(at(value), format!("{name}: {key}"), why);
                     true
@@ -185,12 +187,22 @@ impl Draft {
     }
 }
 
+/// As netplan reads it.
+fn is_true(word: &str) -> bool {
+    ["true", "on", "yes", "y"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// A number of 32 bits, which some write as an address.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().or_else(|| text.parse::<Ipv4Addr>().ok().map(u32::from))
+}
+
 fn tunnel<'t>(text: &impl Fn(&str) -> Option<&'t str>) -> Option<Kind> {
     Some(Kind::Tunnel {
         mode: word(&Kind::TUNNELS, text("mode")?)?,
         local: text("local")?.parse().ok()?,
         remote: text("remote")?.parse().ok()?,
-        key: text("key").and_then(|key| key.parse().ok()),
-        ttl: text("ttl").and_then(|ttl| ttl.parse().ok()).unwrap_or(0),
+        key: text("key").map(|key| number(key).ok_or(())).transpose().ok()?,
+        ttl: text("ttl").map_or(Ok(0), str::parse).ok()?,
     })
 }

@@ -68,8 +68,8 @@ impl Draft {
             "ethernet" | "loopback" => Some(Kind::Ethernet),
             "dummy" => Some(Kind::Dummy),
             "bridge" => Some(Kind::Bridge),
-            "bonding" => Some(Kind::Bond {
-                mode: mode(node.value("mode").unwrap_or("802.3ad")),
+            "bonding" => mode(node.value("mode").unwrap_or("802.3ad")).map(|mode| Kind::Bond {
+                mode,
                 lacp_rate: node.value("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
                 miimon: node.value("mii-mon-interval").and_then(|time| time.parse().ok()),
             }),
@@ -207,8 +207,8 @@ impl Draft {
     }
 }
 
-fn mode(text: &str) -> &'static str {
-    MODES.iter().find(|(name, _)| *name == text).map_or("802.3ad", |(_, mode)| mode)
+fn mode(text: &str) -> Option<&'static str> {
+    MODES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode)
 }
 
 fn tunnel(node: &Node) -> Option<Kind> {

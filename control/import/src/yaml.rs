@@ -1,5 +1,11 @@
-//! YAML as netplan's files have it: mappings and lists, by indentation or in brackets, and plain or
-//! quoted values. Anchors, tags, texts of several lines and several documents are not read.
+//! YAML as netplan's files have it, with the line of each value.
+//!
+//! The library `saphyr-parser` reads it, and tells what comes one after the other, with its place.
+//! Values are built of that here, since each needs its line for messages, and its text as it is
+//! written: whether `0123` is a number is for the key to say. Anchors, tags and several documents are
+//! not read.
+
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 
 /// Something in a file, and its line from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +16,7 @@ pub(crate) struct Yaml {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
+    /// Empty where nothing is said.
     Text(String),
     List(Vec<Yaml>),
     /// In the order of the file.
@@ -20,7 +27,7 @@ pub(crate) enum Value {
 const DEEPEST: usize = 32;
 
 /// What cannot be read, and its line.
-pub(crate) type Wrong = (usize, &'static str);
+pub(crate) type Wrong = (usize, String);
 
 impl Yaml {
     pub fn text(&self) -> Option<&str> {
@@ -49,246 +56,77 @@ impl Yaml {
     }
 }
 
-struct Line<'t> {
-    number: usize,
-    indent: usize,
-    text: &'t str,
-}
-
 /// Reads a file; `None`: there is nothing in it.
 pub(crate) fn read(text: &str) -> Result<Option<Yaml>, Wrong> {
-    let mut lines = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let whole = without_comment(line).trim_end();
-        let text = whole.trim_start();
-        if text.is_empty() || text == "---" && lines.is_empty() {
-            continue;
-        }
-        if text == "---" || text == "..." || text.starts_with('%') {
-            return Err((number, "several documents in a file are not read"));
-        }
-        let indent = whole.len() - text.len();
-        if whole[..indent].contains('\t') {
-            return Err((number, "YAML is not indented by tabs"));
-        }
-        lines.push(Line { number, indent, text });
-    }
-    let Some(indent) = lines.first().map(|line| line.indent) else { return Ok(None) };
-    let mut at = 0;
-    let found = block(&mut lines, &mut at, indent, 0)?;
-    match lines.get(at) {
-        None => Ok(Some(found)),
-        Some(left) => Err((left.number, "this line is indented as nothing above it")),
-    }
-}
-
-/// The text in front of a comment.
-fn without_comment(line: &str) -> &str {
-    let (mut quote, mut before) = (None, ' ');
-    for (at, c) in line.char_indices() {
-        match (quote, c) {
-            (None, '#') if before.is_whitespace() => return &line[..at],
-            (None, '"' | '\'') if before.is_whitespace() || "[{,:-".contains(before) => quote = Some(c),
-            (Some(open), c) if open == c && before != '\\' => quote = None,
-            _ => {}
-        }
-        before = c;
-    }
-    line
-}
-
-fn block<'t>(lines: &mut [Line<'t>], at: &mut usize, indent: usize, depth: usize) -> Result<Yaml, Wrong> {
-    let (number, text) = (lines[*at].number, lines[*at].text);
-    if depth > DEEPEST {
-        return Err((number, "this is too deep"));
-    }
-    if text == "-" || text.starts_with("- ") {
-        return sequence(lines, at, indent, depth);
-    }
-    if key(text, number)?.is_some() {
-        return mapping(lines, at, indent, depth);
-    }
-    *at += 1;
-    value(text, number)
-}
-
-fn sequence<'t>(lines: &mut [Line<'t>], at: &mut usize, indent: usize, depth: usize) -> Result<Yaml, Wrong> {
-    let number = lines[*at].number;
-    let mut list = Vec::new();
-    while let Some(line) = lines.get_mut(*at) {
-        if line.indent != indent || !(line.text == "-" || line.text.starts_with("- ")) {
-            break;
-        }
-        let rest = line.text[1..].trim_start();
-        if rest.is_empty() {
-            let number = line.number;
-            *at += 1;
-            list.push(below(lines, at, indent + 1, number, depth)?);
-        } else {
-            // What stands behind the dash is as if it stood on a line of its own.
-            let inner = indent + line.text.len() - rest.len();
-            (line.indent, line.text) = (inner, rest);
-            list.push(block(lines, at, inner, depth + 1)?);
-        }
-    }
-    Ok(Yaml { line: number, value: Value::List(list) })
-}
-
-fn mapping<'t>(lines: &mut [Line<'t>], at: &mut usize, indent: usize, depth: usize) -> Result<Yaml, Wrong> {
-    let number = lines[*at].number;
-    let mut map: Vec<(String, Yaml)> = Vec::new();
-    while let Some(line) = lines.get(*at) {
-        let number = line.number;
-        if line.indent != indent || line.text == "-" || line.text.starts_with("- ") {
-            break;
-        }
-        let Some((name, rest)) = key(line.text, number)? else {
-            return Err((number, "this is no key with a colon behind it"));
-        };
-        *at += 1;
-        let value = match rest.is_empty() {
-            // A list may stand as far left as its key.
-            true => {
-                let is_list = lines.get(*at).is_some_and(|next| {
-                    next.indent == indent && (next.text == "-" || next.text.starts_with("- "))
-                });
-                let from = if is_list { indent } else { indent + 1 };
-                below(lines, at, from, number, depth)?
+    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    let mut found = None;
+    loop {
+        match reader.next()? {
+            (Event::StreamEnd, _) => return Ok(found),
+            (Event::StreamStart | Event::DocumentEnd, _) => {}
+            (Event::DocumentStart(_), line) if found.is_some() => {
+                return Err((line, "several documents in a file are not read".to_owned()));
             }
-            false => value(rest, number)?,
-        };
-        if map.iter().any(|(other, _)| *other == name) {
-            return Err((number, "this key is there already"));
-        }
-        map.push((name, value));
-    }
-    Ok(Yaml { line: number, value: Value::Map(map) })
-}
-
-/// What is indented by so much at least; nothing is an empty text.
-fn below<'t>(
-    lines: &mut [Line<'t>],
-    at: &mut usize,
-    least: usize,
-    number: usize,
-    depth: usize,
-) -> Result<Yaml, Wrong> {
-    match lines.get(*at).map(|line| line.indent) {
-        Some(indent) if indent >= least => block(lines, at, indent, depth + 1),
-        _ => Ok(Yaml { line: number, value: Value::Text(String::new()) }),
-    }
-}
-
-/// A key, and what stands behind its colon.
-fn key(text: &str, line: usize) -> Result<Option<(String, &str)>, Wrong> {
-    if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) {
-        let Some(end) = text[1..].find(quote) else { return Err((line, "a quote is not closed")) };
-        let (name, rest) = (&text[1..=end], text[end + 2..].trim_start());
-        let Some(rest) = rest.strip_prefix(':') else { return Ok(None) };
-        return Ok((rest.is_empty() || rest.starts_with(' ')).then(|| (name.to_owned(), rest.trim())));
-    }
-    if text.starts_with(['[', '{']) {
-        return Ok(None);
-    }
-    let ends = text.strip_suffix(':').map(|name| (name, ""));
-    let found = text.split_once(": ").or(ends);
-    Ok(found.map(|(name, rest)| (name.trim().to_owned(), rest.trim())))
-}
-
-/// A value on a line.
-fn value(text: &str, line: usize) -> Result<Yaml, Wrong> {
-    if text.starts_with(['&', '*', '!', '|', '>', '@', '`']) {
-        return Err((line, "anchors, tags and texts of several lines are not read"));
-    }
-    let mut rest = text;
-    let found = flow(&mut rest, line, 0, "")?;
-    match rest.trim().is_empty() {
-        true => Ok(found),
-        false => Err((line, "there is more behind a value")),
-    }
-}
-
-/// A value in a line, up to one of `ends`.
-fn flow(rest: &mut &str, line: usize, depth: usize, ends: &str) -> Result<Yaml, Wrong> {
-    if depth > DEEPEST {
-        return Err((line, "this is too deep"));
-    }
-    *rest = rest.trim_start();
-    let first = rest.chars().next();
-    let value = match first {
-        Some('[') => {
-            *rest = &rest[1..];
-            let mut list = Vec::new();
-            while !closed(rest, ']', line)? {
-                list.push(flow(rest, line, depth + 1, ",]")?);
-                comma(rest, ']', line)?;
+            (Event::DocumentStart(_), _) => {
+                let (event, line) = reader.next()?;
+                found = Some(reader.value(event, line, 0)?);
             }
-            Value::List(list)
+            (_, line) => return Err((line, "nothing can stand here".to_owned())),
         }
-        Some('{') => {
-            *rest = &rest[1..];
-            let mut map = Vec::new();
-            while !closed(rest, '}', line)? {
-                let name = scalar(rest, line, ":,}")?;
-                *rest = rest.trim_start();
-                let value = match rest.strip_prefix(':') {
-                    Some(behind) => {
-                        *rest = behind;
-                        flow(rest, line, depth + 1, ",}")?
+    }
+}
+
+struct Reader<'t> {
+    parser: Parser<'t, StrInput<'t>>,
+}
+
+impl<'t> Reader<'t> {
+    /// What comes next, and its line.
+    fn next(&mut self) -> Result<(Event<'t>, usize), Wrong> {
+        match self.parser.next_event() {
+            Some(Ok((event, span))) => Ok((event, span.start.line())),
+            Some(Err(error)) => Err((error.marker().line(), error.info().to_owned())),
+            None => Ok((Event::StreamEnd, 0)),
+        }
+    }
+
+    /// The value that begins with `event`.
+    fn value(&mut self, event: Event<'t>, line: usize, depth: usize) -> Result<Yaml, Wrong> {
+        if depth > DEEPEST {
+            return Err((line, "this is too deep".to_owned()));
+        }
+        let value = match event {
+            // So the parser says that nothing stands there.
+            Event::Scalar(text, ScalarStyle::Plain, 0, None) if text == "~" => Value::Text(String::new()),
+            Event::Scalar(text, _, 0, None) => Value::Text(text.into_owned()),
+            Event::SequenceStart(0, None) => {
+                let mut list = Vec::new();
+                loop {
+                    match self.next()? {
+                        (Event::SequenceEnd, _) => break Value::List(list),
+                        (event, line) => list.push(self.value(event, line, depth + 1)?),
                     }
-                    None => Yaml { line, value: Value::Text(String::new()) },
-                };
-                map.push((name, value));
-                comma(rest, '}', line)?;
+                }
             }
-            Value::Map(map)
-        }
-        _ => Value::Text(scalar(rest, line, ends)?),
-    };
-    Ok(Yaml { line, value })
-}
-
-fn closed(rest: &mut &str, end: char, line: usize) -> Result<bool, Wrong> {
-    *rest = rest.trim_start();
-    match rest.chars().next() {
-        None => Err((line, "a bracket is not closed on its line")),
-        Some(c) if c == end => {
-            *rest = &rest[1..];
-            Ok(true)
-        }
-        Some(_) => Ok(false),
+            Event::MappingStart(0, None) => {
+                let mut map: Vec<(String, Yaml)> = Vec::new();
+                loop {
+                    let (key, line) = match self.next()? {
+                        (Event::MappingEnd, _) => break Value::Map(map),
+                        (Event::Scalar(key, _, 0, None), line) => (key.into_owned(), line),
+                        (_, line) => return Err((line, "a key is a word".to_owned())),
+                    };
+                    if map.iter().any(|(other, _)| *other == key) {
+                        return Err((line, "this key is there already".to_owned()));
+                    }
+                    let (event, line) = self.next()?;
+                    map.push((key, self.value(event, line, depth + 1)?));
+                }
+            }
+            _ => return Err((line, "anchors and tags are not read".to_owned())),
+        };
+        Ok(Yaml { line, value })
     }
-}
-
-fn comma(rest: &mut &str, end: char, line: usize) -> Result<(), Wrong> {
-    *rest = rest.trim_start();
-    match rest.strip_prefix(',') {
-        Some(behind) => *rest = behind,
-        None if rest.starts_with(end) => {}
-        None => return Err((line, "a bracket is not closed on its line")),
-    }
-    Ok(())
-}
-
-fn scalar(rest: &mut &str, line: usize, ends: &str) -> Result<String, Wrong> {
-    *rest = rest.trim_start();
-    if let Some(quote) = rest.chars().next().filter(|c| matches!(c, '"' | '\'')) {
-        let Some(end) = rest[1..].find(quote) else { return Err((line, "a quote is not closed")) };
-        let text = rest[1..=end].to_owned();
-        if text.contains('\\') && quote == '"' {
-            return Err((line, "escapes are not read"));
-        }
-        *rest = &rest[end + 2..];
-        return Ok(text);
-    }
-    // A colon is one of an address, unless a space follows it.
-    let is_end = |(at, c): &(usize, char)| {
-        ends.contains(*c) && (*c != ':' || rest[at + 1..].is_empty() || rest[at + 1..].starts_with(' '))
-    };
-    let end = rest.char_indices().find(is_end).map_or(rest.len(), |(at, _)| at);
-    let text = rest[..end].trim().to_owned();
-    *rest = &rest[end..];
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -306,26 +144,44 @@ mod tests {
         }
     }
 
+    const FILE: &str = r#"# x
+network:
+  version: 2
+  eths:
+    "e0":
+      a: [1::2/64, 'b c']  # y
+      r:
+      - to: default
+        via: fe80::1
+      - {to: 10.0.0.0/8, via: 02:00:00:00:00:01}
+    e1: {}
+    e2:
+    e3: "a\tb"
+"#;
+
     #[test]
     fn what_netplan_writes_is_read() {
-        let text = "# x\nnetwork:\n  version: 2\n  eths:\n    \"e0\":\n      a: [1::2/64, 'b c']  # y\n      r:\n      - to: default\n        via: fe80::1\n      - {to: 10.0.0.0/8, via: 10.0.0.1}\n    e1: {}\n    e2:\n";
         let expected = "{network={version=2@3 eths={e0={a=[1::2/64@6 b c@6] \
-                        r=[{to=default@8 via=fe80::1@9} {to=10.0.0.0/8@10 via=10.0.0.1@10}]} e1={} e2=@12}}}";
-        assert_eq!(read(text).map(|found| found.map(|yaml| shown(&yaml))), Ok(Some(expected.to_owned())));
+                        r=[{to=default@8 via=fe80::1@9} {to=10.0.0.0/8@10 via=02:00:00:00:00:01@10}]} \
+                        e1={} e2=@12 e3=a\tb@13}}}";
+        assert_eq!(read(FILE).map(|found| found.map(|yaml| shown(&yaml))), Ok(Some(expected.to_owned())));
         assert_eq!(read("# nothing\n"), Ok(None));
     }
 
     #[test]
     fn what_is_not_read_is_told_with_its_line() {
+        let deep = format!("a: 1\nb: {}", "[".repeat(DEEPEST + 1));
         for (text, line) in [
             ("a: b\nc: &x d\n", 2),
+            ("a: b\nc: !x d\n", 2),
             ("a:\n\tb: c\n", 2),
-            ("a: [b\n", 1),
+            ("a: [b\n", 2),
             ("a: 1\na: 2\n", 2),
+            ("a: 1\n[b]: 2\n", 2),
             ("a: b\n---\nc: d\n", 2),
             ("a:\n    b: c\n  d: e\n", 3),
-            ("a: 'b\n", 1),
-            ("a: b\nc\n", 2),
+            ("a: b\nc\n", 3),
+            (&deep, 2),
         ] {
             assert_eq!(read(text).map_err(|(line, _)| line), Err(line), "{text}");
         }

@@ -176,8 +176,8 @@ pub(crate) fn run(command: &Command) -> Result<Option<(bool, String)>, ManagerEr
     Ok((status.code() != Some(TIMED_OUT)).then(|| (status.success(), lines.join("; "))))
 }
 
-/// Whether nobody but root (or who this process is) can change what this path leads to: who may write router.toml need not be
-/// root, and is not to become so.
+/// Whether nobody but root (or who this process is) can change what this path leads to: who may
+/// write router.toml need not be root, and is not to become so.
 fn is_roots_own(path: &Path) -> bool {
     const OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;
@@ -201,6 +201,7 @@ mod tests {
     fn a_program_that_others_can_change_is_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("manager");
+        // What sleeps stands for a daemon that goes on when the program has ended.
         fs::write(&program, "#!/bin/sh\necho \"$1 of $2\"; sleep 60 & [ $2 != bad ]\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let manager = Manager::of(Some(&program)).unwrap();

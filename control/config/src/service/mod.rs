@@ -98,7 +98,7 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
 }
 
 /// That a list is there, and has something.
-fn some<T>(
+pub(crate) fn some<T>(
     page: &mut Page,
     section: &mut Section,
     key: &'static str,

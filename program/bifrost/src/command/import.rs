@@ -5,16 +5,17 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use config::source::read_text;
 use import::{Draft, Imported, Texts, hidden};
-use services::tool;
 
 use super::Failure;
 use super::args::{Import, Origin};
 use super::table::print;
-use crate::daemon::routing;
+use crate::daemon::{ip, routing};
+
+/// A kernel that has no IPv6 has no such folder.
+const IPV6: &str = "/proc/sys/net/ipv6";
 
 pub fn import(asked: &Import) -> Result<(), Failure> {
     let base = asked.add_to.as_deref().map(read).transpose()?;
@@ -129,8 +130,16 @@ fn sourced(pattern: &str, is_folder: bool) -> Result<Vec<(String, String)>, Stri
 
 /// What Linux says of itself.
 fn linux() -> Result<Texts, Failure> {
-    let routes = |family| ask(&[family, "-Numeric", "-json", "-details", "route", "show", "table", "all"]);
-    let rules = |family| ask(&[family, "-json", "rule", "show"]);
+    let ask = |words: &[&str]| {
+        let said = ip::ask(words).map_err(Failure::Said)?;
+        Ok::<_, Failure>(String::from_utf8_lossy(&said).into_owned())
+    };
+    let ask_of = |family: &str, words: &[&str]| match family == "-6" && !Path::new(IPV6).exists() {
+        true => Ok(String::new()),
+        false => ask(&[&[family, "-json"], words].concat()),
+    };
+    let routes = |family| ask_of(family, &["-Numeric", "-details", "route", "show", "table", "all"]);
+    let rules = |family| ask_of(family, &["rule", "show"]);
     let set = |name: &String| {
         let path = Path::new("/sys/class/net").join(name).join("addr_assign_type");
         fs::read_to_string(path).is_ok_and(|kind| kind.trim() == "3")
@@ -141,19 +150,6 @@ fn linux() -> Result<Texts, Failure> {
         rules: [rules("-4")?, rules("-6")?],
         set: super::interfaces().into_iter().filter(set).collect::<BTreeSet<_>>(),
     })
-}
-
-fn ask(words: &[&str]) -> Result<String, Failure> {
-    let mut ip = tool::command("ip", "iproute2").map_err(Failure::Said)?;
-    let output = ip.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).output();
-    let output = output.map_err(|error| Failure::Io { what: "cannot run ip".to_owned(), error })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        // A family or a table that this kernel has not.
-        false if output.stdout.is_empty() && words.contains(&"-6") => Ok(String::new()),
-        false => Err(Failure::Said(format!("ip {}: {}", words.join(" "), text(&output.stderr)))),
-    }
 }
 
 /// For its owner alone, as it may have secrets; whole or not at all.

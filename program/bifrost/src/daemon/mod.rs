@@ -64,6 +64,7 @@ mod forwarding;
 mod groups;
 mod icmp;
 pub(crate) mod interfaces;
+pub(crate) mod ip;
 mod lock;
 mod mirror_port;
 mod multicast;

@@ -1,9 +1,9 @@
-//! `[service.*]` and `[system]`: daemons that serve hosts, and the one that has the machine's log, are
-//! told what the file says.
+//! `[service.*]` and `[system]`: daemons that serve hosts, and the one that has the machine's log,
+//! are told what the file says.
 //!
-//! What each is told, and the way from what it has to that, is the crate `services`. Whether a daemon
-//! runs with it is known only when it does: so this part prepares last, as those do that make Linux's
-//! interfaces and tell FRR, and goes back if it must. Only what changed is touched.
+//! What each is told, and the way from what it has to that, is the crate `services`. Whether a
+//! daemon runs with it is known only when it does: so this part prepares last, as those do that make
+//! Linux's interfaces and tell FRR, and goes back if it must. Only what changed is touched.
 //!
 //! At the start as much is done as can be, and what cannot is tried again: a service waits for its
 //! interface, and for its package. Until Bifrost is ready it starts no daemon, for systemd lets many

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::process::Stdio;
 
 use config::{Kind, Route, Router};
 use import::ip;
@@ -11,7 +10,7 @@ use serde::Deserialize;
 
 use super::wanted::asked_for;
 use super::{GROUP, PROTOCOL};
-use crate::daemon::tool;
+use crate::daemon;
 
 /// Interfaces and Bifrost's routes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -167,14 +166,8 @@ fn is_link_local(net: &IpNet) -> bool {
 }
 
 fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
-    let mut ip = tool::command("ip", "iproute2")?;
-    ip.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = ip.output().map_err(|error| format!("cannot run ip: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    ip::read(&output.stdout)
-        .map_err(|error| format!("ip {} says what is not understood: {error}", words.join(" ")))
+    let said = daemon::ip::ask(words)?;
+    ip::read(&said).map_err(|error| format!("ip {} says what is not understood: {error}", words.join(" ")))
 }
 
 /// An interface, as `ip` shows it.

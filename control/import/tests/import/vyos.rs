@@ -1,0 +1,109 @@
+//! What a file of VyOS says.
+
+use import::Draft;
+
+use crate::comes_to;
+
+const VYOS: &str = "interfaces {
+    bonding bond0 {
+        member {
+            interface eth1
+            interface eth2
+        }
+        mode \"802.3ad\"
+        vif 7 {
+            address \"10.7.0.1/24\"
+            vrf \"red\"
+        }
+    }
+    bonding bond1 {
+        mode fastest
+    }
+    ethernet eth0 {
+        address 192.0.2.2/30
+        address dhcp
+        description \"to the world\"
+        hw-id 52:54:00:00:00:01
+        offload {
+            gro
+        }
+    }
+    loopback lo {
+    }
+    wireguard wg0 {
+        private-key geheim
+    }
+}
+protocols {
+    bgp {
+        system-as 65001
+    }
+    static {
+        route 0.0.0.0/0 {
+            next-hop 192.0.2.1 {
+            }
+            next-hop 192.0.2.3 {
+            }
+        }
+        route 10.0.0.0/8 {
+            blackhole {
+                distance 250
+            }
+        }
+        route 10.9.0.0/16 {
+            dhcp-interface eth0
+        }
+    }
+}
+system {
+    host-name vyos
+}
+vrf {
+    name red {
+        table 1000
+    }
+}
+// Warning: Do not remove the following line.
+";
+
+#[test]
+fn what_vyos_has_is_a_file_as_far_as_it_maps() {
+    let mut draft = Draft::default();
+    draft.vyos("config.boot", VYOS);
+    let file = r#"[interface.lo]
+[interface.red]
+kind = "vrf"
+table = 1000
+[interface.eth0]
+description = "to the world"
+addresses = ["192.0.2.2/30"]
+[interface.bond0]
+kind = "bond"
+mode = "802.3ad"
+members = ["eth1", "eth2"]
+[interface."bond0.7"]
+kind = "vlan"
+parent = "bond0"
+id = 7
+vrf = "red"
+addresses = ["10.7.0.1/24"]
+[[route]]
+to = "default"
+via = ["192.0.2.1", "192.0.2.3"]
+[[route]]
+to = "10.0.0.0/8"
+kind = "blackhole"
+metric = 250
+"#;
+    let missing = [
+        "config.boot:13: interfaces bonding bond1: there is no key for it here",
+        "config.boot:18: eth0: address dhcp: there is no key for a client",
+        "config.boot:21: eth0 offload: there is no key for it here",
+        "config.boot:27: interfaces wireguard wg0: there is no key for it here",
+        "config.boot:32: protocols bgp: there is no key for it here",
+        "config.boot:47: protocols static route 10.9.0.0/16: there is no key for it here",
+        "config.boot:53: system host-name vyos: there is no key for it here",
+    ];
+    let found = comes_to(draft, file, &missing);
+    assert!(!found.annotated().contains("geheim"));
+}

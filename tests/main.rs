@@ -36,6 +36,7 @@ mod a_withdrawn_route_stops_within_100_ms;
 mod a_worker_that_hangs_takes_only_itself_down;
 mod a_wrong_file_is_refused_and_nothing_changes;
 mod an_element_of_ones_own_runs_in_the_router;
+mod an_upgrade_loses_nothing;
 mod another_router_takes_over;
 mod bfd_sessions_of_frr_are_run_here;
 mod bgp_learnt_routes_forward;

@@ -66,6 +66,7 @@ const ALONE: &[&str] = &[
     "a_syn_flood_leaves_established_flows_alone",
     "a_withdrawn_route_stops_within_100_ms",
     "a_worker_that_hangs_takes_only_itself_down",
+    "an_upgrade_loses_nothing",
     "another_router_takes_over",
     "bfd_sessions_of_frr_are_run_here",
     "floods_at_the_router_starve_no_routing_protocol",

@@ -18,6 +18,8 @@ pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    /// Who has taken over from it.
+    successor: Option<Pid>,
 }
 
 impl Process {
@@ -28,12 +30,20 @@ impl Process {
         let copy = file.try_clone().map_err(LabError::io(log.display().to_string()))?;
         let child = command.stdin(Stdio::null()).stdout(file).stderr(copy).process_group(0).spawn();
         let child = child.map_err(LabError::io(format!("starting {name}")))?;
-        Ok(Process { name: name.to_owned(), child, log })
+        Ok(Process { name: name.to_owned(), child, log, successor: None })
     }
 
     /// Its process number.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.successor.map_or(self.child.id(), |successor| successor.as_raw() as u32)
+    }
+
+    /// Another process takes over from it, and has its output: waits for its end, and means that one
+    /// from then on.
+    pub fn succeed(&mut self, pid: u32, limit: Duration) -> Result<()> {
+        self.wait(limit)?;
+        self.successor = Some(Pid::from_raw(pid as i32));
+        Ok(())
     }
 
     /// What it printed so far.
@@ -41,14 +51,19 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Whether it still runs, and if not, how it ended.
+    /// Whether it still runs, and if not, how it ended, as far as that can be known.
     pub fn ended(&mut self) -> Option<ExitStatus> {
+        if let Some(successor) = self.successor {
+            let text = fs::read_to_string(format!("/proc/{successor}/stat")).unwrap_or_default();
+            let state = text.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+            return matches!(state, None | Some("Z" | "X")).then(ExitStatus::default);
+        }
         self.child.try_wait().ok().flatten()
     }
 
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        let _gone_already = kill(Pid::from_raw(self.child.id() as i32), signal);
+        let _gone_already = kill(Pid::from_raw(self.pid() as i32), signal);
     }
 
     /// Waits for its end.
@@ -82,6 +97,10 @@ impl Process {
 
     /// SIGKILL, and gone when this returns.
     pub fn kill(&mut self) {
+        if self.successor.is_some() {
+            self.signal(Signal::SIGKILL);
+            let _it_was_told = self.wait(Duration::from_secs(10));
+        }
         let _gone_already = self.child.kill();
         let _its_status_says_killed = self.child.wait();
     }

@@ -103,6 +103,22 @@ impl Router {
         Ok(())
     }
 
+    /// Has the program take over from itself, or from the one that it has replaced, and gives what
+    /// was said of it.
+    pub fn upgrade(&mut self) -> Result<String> {
+        let said = self.ask("upgrade")?;
+        let pid = said.split("process ").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok());
+        let pid = pid.ok_or_else(|| LabError::Output {
+            program: "bifrost upgrade".to_owned(),
+            expected: "the number of a process",
+            got: said.clone(),
+        })?;
+        if let Some(process) = &mut self.process {
+            process.succeed(pid, Duration::from_secs(10))?;
+        }
+        Ok(said)
+    }
+
     /// Where it keeps its revisions.
     pub fn state(&self) -> PathBuf {
         self.host.folder().join("state")
@@ -137,6 +153,16 @@ impl Router {
     /// Runs a client command (`explain '...'`) against this daemon and gives what it printed.
     pub fn ask(&self, arguments: &str) -> Result<String> {
         self.host.run(&self.client(arguments))
+    }
+
+    /// As [`Router::ask`], where the program that it runs is not there, or is another one.
+    pub fn ask_with(&self, program: &Path, arguments: &str) -> Result<String> {
+        self.host.run(&format!("{} {arguments} --socket {}", program.display(), self.socket.display()))
+    }
+
+    /// The program that is Bifrost.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The words by which a shell of this host runs a client command.

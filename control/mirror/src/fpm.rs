@@ -30,7 +30,7 @@ use crate::origin;
 use crate::peer;
 use crate::source::{self, Change, Counters, Said, Source, Telling};
 use reader::Zebra;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -57,13 +57,21 @@ pub struct FpmOptions {
     pub quiet: Duration,
     /// Users of this machine that may tell routes, besides root and this program's own.
     pub users: Vec<String>,
+    /// The address may be in use at first: by the process that this one takes over from.
+    pub patient: bool,
 }
 
 impl FpmOptions {
     /// The defaults: held for an hour, complete after three quiet seconds, told by FRR's user.
     pub fn new(listen: SocketAddr) -> FpmOptions {
         let users = vec!["frr".to_owned()];
-        FpmOptions { listen, hold: Duration::from_secs(3600), quiet: Duration::from_secs(3), users }
+        FpmOptions {
+            listen,
+            hold: Duration::from_secs(3600),
+            quiet: Duration::from_secs(3),
+            users,
+            patient: false,
+        }
     }
 }
 
@@ -117,6 +125,13 @@ impl Fpm {
             refused: 0,
             counters: Counters::default(),
         }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let listener = TcpListener::bind(self.options.listen)?;
+        listener.set_nonblocking(true)?;
+        self.listener = Some(listener);
+        Ok(())
     }
 
     /// Takes a waiting connection, if there is none that lives. Whether one came.
@@ -175,14 +190,12 @@ impl Source for Fpm {
     }
 
     fn start(&mut self) -> Result<Telling, MirrorError> {
-        let address = self.options.listen;
-        let listen = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        self.listener = Some(listen().map_err(|source| MirrorError::Listen { address, source })?);
-        Ok(Telling::ByItself)
+        match self.listen() {
+            Err(source) if !(self.options.patient && source.kind() == ErrorKind::AddrInUse) => {
+                Err(MirrorError::Listen { address: self.options.listen, source })
+            }
+            _ => Ok(Telling::ByItself),
+        }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -204,6 +217,10 @@ impl Source for Fpm {
 
     /// The end of zebra's telling, and the end of the patience with its absence.
     fn tick(&mut self, now: Instant) -> Option<Said> {
+        if self.listener.is_none() {
+            // It is still in use; the next tick tries again.
+            let _ = self.listen();
+        }
         match self.talk {
             Talk::Telling(last, true) if now.duration_since(last) >= self.options.quiet => {
                 (self.talk, self.in_force) = (Talk::Steady, true);

@@ -19,17 +19,19 @@
 //! judged or translated by their flow, half of a connection would be Linux's and half a worker's:
 //! such a port is refused, and stays with Linux whole.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fib::{PortId, Tables};
 use port::device::{self, Device, XdpFeatures};
 use port::driver::MAX_QUEUES;
-use port::{Attachment, BusyPoll, XskOptions, ZeroCopy};
+use port::{Attachment, BusyPoll, XskError, XskOptions, ZeroCopy};
 use tracing::{debug, info, warn};
 
 use crate::PlaneError;
 use crate::error::without_worker;
+use crate::handed::Handed;
 use crate::plane::{Plane, RETRY, TARGETS, is_named};
 use crate::port::{Begun, Choice, Interface, OpenQueue, Port, PortSettings, Taken};
 use crate::shared::SharedPort;
@@ -109,6 +111,13 @@ impl Plane {
             return self.open_shared(id);
         }
         let device = Device::named(&interface.name)?;
+        if let Some(handed) = self.handed.take(interface) {
+            let attachment = self.driver.stand_by_behind(id, handed.link)?;
+            let why = attachment.why.iter().cloned().collect();
+            let Handed { offloads, rss, .. } = handed;
+            self.ports[usize::from(id.0)].begun = Some(Begun { attachment, device, offloads, rss, why });
+            return Ok(());
+        }
         let attachment = self.driver.stand_by(id, interface.ifindex, port.settings.mode)?;
         let mut why: Vec<String> = attachment.why.iter().cloned().collect();
         let offloads = match device::clear_offloads(&interface.name) {
@@ -119,13 +128,13 @@ impl Plane {
                 None
             }
         };
-        self.ports[usize::from(id.0)].begun = Some(Begun { attachment, device, offloads, why });
+        self.ports[usize::from(id.0)].begun = Some(Begun { attachment, device, offloads, rss: None, why });
         Ok(())
     }
 
     /// The second step, as the first.
     fn open(&mut self, id: PortId, begun: Begun) -> Result<(), PlaneError> {
-        let Begun { attachment, device, offloads, mut why } = begun;
+        let Begun { attachment, device, offloads, rss, mut why } = begun;
         let port = &mut self.ports[usize::from(id.0)];
         let settings = port.settings;
         port.partial = device.passes_partial(attachment.native);
@@ -137,7 +146,7 @@ impl Plane {
             wanted,
             device_queues: device.queues,
             driver: device.driver,
-            rss: None,
+            rss,
             unserved: None,
             offloads,
             why: Vec::new(),
@@ -229,7 +238,9 @@ impl Plane {
             frames: self.frames_of_queue(id),
             ..XskOptions::default()
         };
-        let socket = self.memory.open(worker, id, interface.ifindex, queue, &options)?;
+        let open = || self.memory.open(worker, id, interface.ifindex, queue, &options);
+        let is_busy = |error: &XskError| error.source.kind() == ErrorKind::ResourceBusy;
+        let socket = self.handed.patiently(open, is_busy)?;
         let mode = socket.mode().clone();
         mode.why.iter().for_each(|reason| note(why, reason.clone()));
         let handle = socket.handle().map_err(PlaneError::Handle)?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plane`] | all of it, as the control thread sees it |
 //! | `taking` | taking an interface and giving it back |
+//! | `handed` | ports handed from one process to another |
 //! | [`shared`] | a port in shared memory, and Linux's side of it |
 //! | `totals` | what a port counted in all its lives |
 //! | [`port`] | one port: what is wanted, what is there, what came of it |
@@ -22,6 +23,7 @@
 mod attach;
 mod error;
 mod flow_snapshot;
+mod handed;
 pub mod handoff;
 mod interfaces;
 pub mod meter;
@@ -40,6 +42,7 @@ pub mod worker_pool;
 pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use flow_snapshot::FlowSnapshot;
+pub use handed::Handed;
 pub use interfaces::LogicalInterface;
 pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};

@@ -5,6 +5,7 @@
 //! counters add up to in `totals.rs`.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,6 +22,7 @@ use port::{Driver, DriverError, Extra, HugePages, Injector, Memory, Packet};
 use tracing::{info, warn};
 use wire::Class;
 
+use crate::handed::Inheritance;
 use crate::interfaces::Interfaces;
 use crate::packet_tracer;
 use crate::police::Limits;
@@ -32,8 +34,9 @@ use crate::worker_pool::{Blueprint, Fallen, WorkerPool};
 use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
 
-/// The device by which workers hand packets to Linux.
-const TAP: &str = "bifrost0";
+/// The device by which workers hand packets to Linux. A process that takes over from another has
+/// the second name while the first is in use.
+const TAPS: [&str; 2] = ["bifrost0", "bifrost1"];
 /// How often missing sockets are looked at, and redirect targets where the kernel tells of no
 /// change.
 pub(crate) const TARGETS: Duration = Duration::from_secs(1);
@@ -76,6 +79,7 @@ pub struct Plane {
     pub(crate) tap: u32,
     pub(crate) ports: Vec<Port>,
     pub(crate) interfaces: Interfaces,
+    pub(crate) handed: Inheritance,
     /// Tells when an interface can or cannot be a redirect target any more.
     pub(crate) features: Option<FeatureWatch>,
     /// Who has programs checked by the kernel.
@@ -139,9 +143,16 @@ impl Plane {
         if let (false, Some(why)) = memory.huge_pages() {
             info!("packet memory is in ordinary pages: {why}");
         }
-        let injector = Injector::open(TAP, &driver).map_err(PlaneError::Injector)?;
+        let injector = match Injector::open(TAPS[0], &driver) {
+            Err(DriverError::Io { source, .. }) if source.kind() == ErrorKind::ResourceBusy => {
+                Injector::open(TAPS[1], &driver)
+            }
+            opened => opened,
+        };
+        let injector = injector.map_err(PlaneError::Injector)?;
         if let Err(why) = injector.by_true_interface() {
-            warn!("what workers hand to Linux enters it by {TAP}, not by its true interface: {why}");
+            let tap = &injector.device().name;
+            warn!("what workers hand to Linux enters it by {tap}, not by its true interface: {why}");
         }
         let tap = injector.device().ifindex;
         let vrfs = Vrfs::default();
@@ -184,6 +195,7 @@ impl Plane {
             tap,
             ports: Vec::new(),
             interfaces: Interfaces::default(),
+            handed: Inheritance::default(),
             features,
             looked: now,
             retry: now,
@@ -202,9 +214,10 @@ impl Plane {
             .find(|port| port.interface.as_ref().is_some_and(|interface| interface.ifindex == ifindex))
     }
 
-    /// Whether this interface is the plane's own way to Linux, and so never a port.
-    pub fn is_own(&self, ifindex: u32) -> bool {
-        self.tap == ifindex
+    /// Whether this interface is the plane's own way to Linux, or that of another process, and so
+    /// never a port.
+    pub fn is_own(&self, ifindex: u32, name: &str) -> bool {
+        self.tap == ifindex || TAPS.contains(&name)
     }
 
     /// The workers.

@@ -147,8 +147,9 @@ pub struct Taken {
 pub(crate) struct Begun {
     pub attachment: Attachment,
     pub device: Device,
-    /// As [`Taken::offloads`] and [`Taken::why`].
+    /// As [`Taken::offloads`], [`Taken::rss`] and [`Taken::why`].
     pub offloads: Option<Offloads>,
+    pub rss: Option<Vec<u32>>,
     pub why: Vec<String>,
 }
 

@@ -60,6 +60,8 @@ pub enum Order {
     Leave(PortId, SyncSender<()>),
     /// Empty the queues, then tell by the sender.
     Drain(SyncSender<()>),
+    /// Empty the queues and close them all, then tell by the sender.
+    LeaveAll(SyncSender<()>),
     /// Send what leaves by this port through a colleague, or not at all.
     Handoff(PortId, Option<Arc<HandoffQueue>>),
     /// Change to this graph, whose frames enter at the node, and say what its elements object to.
@@ -197,7 +199,7 @@ impl Worker {
         let mut idle = 0;
         loop {
             match self.obey() {
-                Obeyed::Stop => return self.end(),
+                Obeyed::Stop => return self.leave_all(),
                 Obeyed::Something => idle = 0,
                 Obeyed::Nothing => {}
             }
@@ -411,6 +413,11 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
+                Order::LeaveAll(done) => {
+                    self.leave_all();
+                    // The control thread may have stopped waiting.
+                    let _ = done.send(());
+                }
                 Order::Handoff(port, colleague) => {
                     let exit = colleague.map_or(Exit::Closed, Exit::Colleague);
                     match &exit {
@@ -497,9 +504,13 @@ impl Worker {
 
     /// Closes all queues. The kernel waits at each until no packet is under way to it: many wait at
     /// the same time.
-    fn end(mut self) {
+    fn leave_all(&mut self) {
         self.drain();
         self.publish();
+        for (port, exit) in self.exits.iter_mut().enumerate() {
+            drop(self.sinks.close(PortId(port as u16)));
+            *exit = Exit::Closed;
+        }
         let mut shares: Vec<Vec<Served>> = Vec::new();
         shares.resize_with(self.queues.len().min(CLOSERS), Vec::new);
         for (index, served) in self.queues.drain(..).enumerate() {

@@ -393,6 +393,11 @@ impl WorkerPool {
         self.order_all(|_, done| Order::Leave(port, done));
     }
 
+    /// Makes every worker close all its queues, and waits until they have.
+    pub fn leave_all(&self) {
+        self.order_all(|_, done| Order::LeaveAll(done));
+    }
+
     /// Gives every worker an observer of its graph or takes it away, and waits until they have it
     /// (a failed worker has none).
     pub fn observe(&self, mut observer: impl FnMut(usize) -> Option<Box<dyn Observer>>) {

@@ -25,6 +25,7 @@ pub mod annotations;
 mod bpf;
 pub mod clock;
 pub mod copies;
+pub mod descriptors;
 pub mod device;
 pub mod driver;
 mod error;
@@ -51,7 +52,7 @@ pub mod xsk;
 
 pub use annotations::{ANNOTATION_BYTES, Annotations, DESTINATION, PAINT, PacketType};
 pub use driver::{
-    Attachment, Driver, DriverCounters, Extra, FlowMatch, Lane, Mode, RoutingPeer, VirtualRouters,
+    Attachment, Driver, DriverCounters, Extra, FlowMatch, HandedLink, Lane, Mode, RoutingPeer, VirtualRouters,
 };
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};

@@ -4,6 +4,9 @@
 //! that a crate with elements of its own can make a program of it. The binary of the same name is
 //! `program::main` and nothing else, and the demo draws its own screen with the library.
 
+/// The release of this program.
+pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
 mod command;
 pub mod control;
 mod daemon;

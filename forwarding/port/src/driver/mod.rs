@@ -13,6 +13,7 @@ mod divert;
 mod extra;
 mod flows;
 mod groups;
+mod handed;
 mod loader;
 mod local;
 mod peers;
@@ -44,6 +45,7 @@ pub use divert::FlowMatch;
 pub use extra::Extra;
 pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
 pub use groups::Group;
+pub use handed::HandedLink;
 use loader::{Loader, copies_of};
 use local::LocalAddresses;
 pub use peers::Peer as RoutingPeer;
@@ -141,6 +143,8 @@ struct Port {
     ifindex: u32,
     native: bool,
     link: Option<OwnedFd>,
+    /// The program is still that of the process that handed it over.
+    is_anothers: bool,
     /// Those that were given a socket.
     queues: HashSet<u32>,
 }
@@ -288,7 +292,10 @@ impl Driver {
             return Err(DriverError::PortRange(port));
         }
         counters::clear(self.shared("counters")?, port).map_err(failed("counters", "write"))?;
-        self.ports.insert(port, Port { ifindex, native: false, link: None, queues: HashSet::new() });
+        self.ports.insert(
+            port,
+            Port { ifindex, native: false, link: None, is_anothers: false, queues: HashSet::new() },
+        );
         Ok(())
     }
 
@@ -296,7 +303,8 @@ impl Driver {
     pub fn admit(&mut self, port: PortId) -> Result<(), DriverError> {
         let ifindex = self.ports.get(&port).ok_or(DriverError::NotAttached(port))?.ifindex;
         let (at, place) = self.places.put(ifindex, port).ok_or(DriverError::NoPlace { ifindex })?;
-        self.write_place(at, place)
+        self.write_place(at, place)?;
+        self.replace_anothers(port)
     }
 
     fn write_place(&self, at: u32, place: Place) -> Result<(), DriverError> {

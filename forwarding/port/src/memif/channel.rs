@@ -2,22 +2,18 @@
 //! them. Never blocks.
 
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    accept4, bind, connect, listen, recvmsg, sendmsg, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept4, bind, connect, listen, socket,
 };
 
 use super::message::BYTES;
-
-/// Descriptors taken of a message: as many as the kernel lets anybody send, so that none is left
-/// over. It needs one.
-const MOST_DESCRIPTORS: usize = 253;
+use crate::descriptors;
 
 /// Where the two sides meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -114,27 +110,14 @@ pub(super) enum Received {
 pub(super) fn receive(socket: BorrowedFd<'_>) -> Received {
     // A byte more than a message has, to see that it is longer.
     let mut bytes = [0; BYTES + 1];
-    let mut control = nix::cmsg_space!([RawFd; MOST_DESCRIPTORS]);
-    let mut vector = [IoSliceMut::new(&mut bytes)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let (length, mut descriptors) =
-        match recvmsg::<()>(socket.as_raw_fd(), &mut vector, Some(&mut control), flags) {
-            Ok(message) => {
-                let mut descriptors = Vec::new();
-                for control in message.cmsgs().into_iter().flatten() {
-                    if let ControlMessageOwned::ScmRights(fds) = control {
-                        // SAFETY: the kernel has just made them for us.
-                        descriptors.extend(fds.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
-                    }
-                }
-                (message.bytes, descriptors.into_iter())
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => return Received::Nothing,
-            Err(_) => return Received::End,
-        };
+    let (length, descriptor) = match descriptors::receive(socket, &mut bytes) {
+        Ok(received) => received,
+        Err(Errno::EAGAIN | Errno::EINTR) => return Received::Nothing,
+        Err(_) => return Received::End,
+    };
     match (length, bytes.first_chunk()) {
         (0, _) => Received::End,
-        (BYTES, Some(message)) => Received::Message(*message, descriptors.next()),
+        (BYTES, Some(message)) => Received::Message(*message, descriptor),
         _ => Received::Length(length),
     }
 }
@@ -144,10 +127,5 @@ pub(super) fn send(
     message: &[u8; BYTES],
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let vector = [IoSlice::new(message)];
-    let fds: Vec<RawFd> = descriptor.iter().map(AsRawFd::as_raw_fd).collect();
-    let rights = [ControlMessage::ScmRights(&fds)];
-    let control = if fds.is_empty() { &[][..] } else { &rights };
-    sendmsg::<()>(socket.as_fd().as_raw_fd(), &vector, control, MsgFlags::MSG_NOSIGNAL, None)?;
-    Ok(())
+    Ok(descriptors::send(socket, message, descriptor)?)
 }

@@ -69,6 +69,12 @@ pub enum Command {
     /// one gets its text. Says what will change, and then does it. Files that it names are looked
     /// for where the daemon's file is.
     Commit(Commit),
+    /// Have the program that is installed take over from the one that runs, without losing a packet
+    ///
+    /// The new one starts beside the old one, with the same words and the file as it is now. When it
+    /// knows all that Linux has, the old one hands over its ports and its flows, and ends. If
+    /// anything goes wrong, the old one stays.
+    Upgrade(Output),
     /// Keep what was committed with --confirmed
     Confirm(Output),
     /// Put an earlier configuration in force again, as a new revision
@@ -240,6 +246,9 @@ pub struct Run {
     /// forwarded by Bifrost would not pass: leave to Linux what it could touch, or pass it by
     #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "ignore"])]
     pub linux_filter: Option<String>,
+    /// Take over from the process at standard input (`bifrost upgrade` starts it so)
+    #[arg(long, hide = true, conflicts_with = "check")]
+    pub take_over: bool,
     /// Names or patterns of ports, all at their defaults, instead of those of a file
     #[arg(value_name = "PORT", conflicts_with = "config", add = ArgValueCandidates::new(interfaces::candidates))]
     pub ports: Vec<config::Pattern>,

@@ -117,7 +117,7 @@ value {arg=0}{value=out}{display=out}
 fn interfaces(ports: &[PortStatus]) -> String {
     let mut text = format!(
         "extcap {{version={}}}{{help=file:///usr/local/share/doc/bifrost/commands.md}}{{display=Bifrost}}\n",
-        env!("CARGO_PKG_VERSION")
+        crate::RELEASE
     );
     for port in ports {
         text += &format!("interface {{value={PREFIX}{0}}}{{display=Bifrost: {0}}}\n", port.name);

@@ -7,7 +7,7 @@
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Read, Redundancy, Reload, Write};
+use super::args::{Output, Read, Redundancy, Reload, Write};
 use super::table::{print, print_value};
 
 pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
@@ -30,10 +30,11 @@ pub fn reload(args: Reload, mut client: Client) -> Result<(), Failure> {
     if output.json && dry_run {
         return print_value(&serde_json::json!({ "effects": done.lines().collect::<Vec<_>>() }));
     }
-    if output.json {
-        return print_value(&serde_json::json!({ "done": done }));
-    }
-    print(&format!("{done}\n"))
+    self::done(&done, &output)
+}
+
+pub fn upgrade(output: &Output, mut client: Client) -> Result<(), Failure> {
+    done(&client.ask::<String>(&Request::Upgrade)?, output)
 }
 
 pub fn redundancy(args: Redundancy, mut client: Client) -> Result<(), Failure> {
@@ -42,10 +43,14 @@ pub fn redundancy(args: Redundancy, mut client: Client) -> Result<(), Failure> {
         Redundancy::Resume(of) => (false, of),
     };
     let done: String = client.ask(&Request::Handover { name: of.name, release })?;
-    if of.output.json {
-        return print_value(&serde_json::json!({ "done": done }));
+    self::done(&done, &of.output)
+}
+
+fn done(done: &str, output: &Output) -> Result<(), Failure> {
+    match output.json {
+        true => print_value(&serde_json::json!({ "done": done })),
+        false => print(&format!("{done}\n")),
     }
-    print(&format!("{done}\n"))
 }
 
 fn report(answers: &[String]) -> String {

@@ -103,6 +103,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Schema => schema(),
         Command::Import(asked) => import::import(&asked),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
+        Command::Upgrade(output) => handle::upgrade(&output, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),
         Command::Clear(Clear { what: Clearable::Flows { which, output, .. } }) => {

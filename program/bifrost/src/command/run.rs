@@ -10,12 +10,28 @@ use revisions::Store;
 
 use super::Failure;
 use super::args::{Output, Run};
-use crate::daemon;
+use crate::daemon::{self, Predecessor};
 
 /// Where the configuration is when nobody says.
 const DEFAULT_FILE: &str = "/etc/bifrost/router.toml";
 
 pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(), Failure> {
+    let predecessor = args.take_over.then(Predecessor::at_standard_input).transpose();
+    let predecessor =
+        predecessor.map_err(|error| Failure::Io { what: "cannot take over".to_owned(), error })?;
+    let ran = serve(args, socket, registry, predecessor.as_ref());
+    if let (Err(failure), Some(predecessor)) = (&ran, &predecessor) {
+        predecessor.tell_failed(&failure.to_string());
+    }
+    ran
+}
+
+fn serve(
+    args: Run,
+    socket: Option<PathBuf>,
+    registry: Registry,
+    predecessor: Option<&Predecessor>,
+) -> Result<(), Failure> {
     let (mut router, file, store, notes) = configuration(&args)?;
     if args.check {
         return super::check::report(&router, file.as_deref(), &registry, Output { json: args.json });
@@ -39,7 +55,7 @@ pub fn run(args: Run, socket: Option<PathBuf>, registry: Registry) -> Result<(),
     let last_resort = LastResort::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();
-    daemon::run(daemon::Start { router, file, store, registry, signals, last_resort, notify })
+    daemon::run(daemon::Start { router, file, store, registry, signals, last_resort, notify, predecessor })
         .map_err(Failure::Said)
 }
 

@@ -40,6 +40,9 @@ pub trait Answer: Send + Sync {
     /// Puts a configuration in force, into the file and into the history; whole or not at all.
     fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String>;
 
+    /// Has the program that is installed take over, and says what came of it.
+    fn upgrade(&self) -> Result<String, String>;
+
     /// Keeps the last revision, which waits for that. Says what came of it.
     fn confirm(&self, who: &Who) -> Result<String, String>;
 

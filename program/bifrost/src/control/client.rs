@@ -91,7 +91,11 @@ impl Client {
     /// Asks for one value.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         self.send(request)?;
-        if matches!(request, Request::Reload { .. } | Request::Commit(_) | Request::Handover { .. }) {
+        let takes_long = matches!(
+            request,
+            Request::Reload { .. } | Request::Commit(_) | Request::Handover { .. } | Request::Upgrade
+        );
+        if takes_long {
             self.stream.get_ref().set_read_timeout(Some(RELOAD)).map_err(ClientError::Lost)?;
         }
         self.value()

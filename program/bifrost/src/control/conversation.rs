@@ -72,6 +72,7 @@ impl Conversation<'_, '_> {
         match request {
             Request::Reload { dry_run } => self.whole(answer.reload(*dry_run, &Who::of(self.peer))),
             Request::Commit(commit) => self.whole(answer.commit(commit, &Who::of(self.peer))),
+            Request::Upgrade => self.whole(answer.upgrade()),
             Request::Confirm => self.whole(answer.confirm(&Who::of(self.peer))),
             Request::History => self.whole(answer.history()),
             Request::Compare { texts } => self.whole(answer.compare(texts)),

@@ -35,6 +35,8 @@ pub enum Request {
     /// Puts a configuration in force, into the file and into the history:
     /// [`Committed`](super::Committed).
     Commit(CommitRequest),
+    /// Has the program that is installed take over: what came of it, a text.
+    Upgrade,
     /// Keeps the last revision, which waits for that: what came of it, a text.
     Confirm,
     /// [`History`](super::History).
@@ -127,6 +129,7 @@ impl Request {
             | Request::Watch { .. } => true,
             Request::Reload { .. }
             | Request::Commit(_)
+            | Request::Upgrade
             | Request::Confirm
             | Request::Set { .. }
             | Request::Handover { .. }

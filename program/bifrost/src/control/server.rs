@@ -100,13 +100,18 @@ struct Seat {
 impl Server {
     /// Opens the socket and answers on it. A socket that nobody answers on is replaced.
     pub fn start(access: &Access, answer: Arc<dyn Answer>) -> Result<Server, ServerError> {
+        make_way(&access.socket)?;
+        Server::replace(access, answer)
+    }
+
+    /// As [`Server::start`], whoever answers there: who has connected stays with that one.
+    pub fn replace(access: &Access, answer: Arc<dyn Answer>) -> Result<Server, ServerError> {
         let path = access.socket.clone();
         let fail = |what| {
             let path = path.clone();
             move |error| ServerError::Io { path, what, error }
         };
         let judge = Judge::new(access)?;
-        make_way(&path)?;
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory).map_err(fail("cannot make its directory"))?;
         }

@@ -406,7 +406,7 @@ pub(super) fn note(who: &Who) -> Revision {
 
 pub(super) fn note_of_nobody() -> Revision {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    Revision { time, release: env!("CARGO_PKG_VERSION").to_owned(), ..Revision::default() }
+    Revision { time, release: crate::RELEASE.to_owned(), ..Revision::default() }
 }
 
 fn by(who: &Who) -> String {

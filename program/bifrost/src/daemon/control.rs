@@ -43,6 +43,7 @@ use super::served::Served;
 use super::sflow::{Sampler, Sflow};
 use super::sharing::Sharing;
 use super::tunnels::Tunnels;
+use super::upgrade::Successor;
 
 /// Something to do on the control thread.
 pub(crate) type Job = Box<dyn FnOnce(&mut Control) + Send>;
@@ -62,7 +63,9 @@ pub(crate) struct Control {
     /// Mappings held against the flow table.
     pub(crate) nat_audit: NatAudit,
     /// Flows on their way into a file.
-    saving: Saving,
+    pub(super) saving: Saving,
+    /// Who is ready to take over.
+    pub(super) successor: Option<Successor>,
     /// Linux's settings of ICMP errors.
     icmp: Icmp,
     shortages: Told,
@@ -178,7 +181,6 @@ impl Control {
         reloading: Reloading,
         sflow: Option<Sflow>,
     ) -> Result<Control, DaemonError> {
-        let log = forwarding.router.flow_log.clone().map(Log::start).transpose()?;
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|error| DaemonError::System { what: "cannot make an eventfd", error: error.into() })?;
         let (sender, jobs) = channel();
@@ -187,7 +189,7 @@ impl Control {
             forwarding,
             parts: Parts {
                 sampler: Sampler::new(sflow),
-                logging: Logging::new(log),
+                logging: Logging::default(),
                 mirroring: Mirroring::default(),
                 redundancy: Redundancy::default(),
                 discovery: Discovery::default(),
@@ -205,6 +207,7 @@ impl Control {
             started: now,
             nat_audit: NatAudit::new(),
             saving: Saving::default(),
+            successor: None,
             icmp: Icmp::default(),
             shortages: Told::default(),
             peers: Peers::default(),
@@ -227,6 +230,8 @@ impl Control {
 
     /// Reads all that Linux has, then takes the ports; ends early when it is told to stop.
     pub(crate) fn load(&mut self, notify: &Notify) -> Result<(), DaemonError> {
+        let log = self.forwarding.router.flow_log.clone().map(Log::start).transpose()?;
+        self.parts.logging = Logging::new(log);
         let stop = self.forwarding.stop.clone();
         // A port may be one of these.
         self.parts.own.begin(&self.forwarding);
@@ -253,9 +258,7 @@ impl Control {
             if stop.is_asked() {
                 return Ok(());
             }
-            let more = self.sync()?;
-            self.forwarding.mirror.tick(&mut self.forwarding.tables)?;
-            if !more {
+            if !self.read_some()? {
                 self.wait(None, Duration::from_millis(10));
             }
         }
@@ -279,8 +282,12 @@ impl Control {
         Ok(())
     }
 
-    /// The loop. Ends when a signal says so.
-    pub(crate) fn run(&mut self, mut signals: Signals, notify: &Notify) -> Result<(), DaemonError> {
+    /// The loop. Ends when a signal says so, or another process is ready to take over: that one.
+    pub(crate) fn run(
+        &mut self,
+        signals: &mut Signals,
+        notify: &Notify,
+    ) -> Result<Option<Successor>, DaemonError> {
         let mut beat = Instant::now();
         // Flows ended that nobody was told of.
         let mut unsettled = false;
@@ -301,6 +308,9 @@ impl Control {
                     job(self);
                 }
             }
+            if self.successor.is_some() {
+                return Ok(self.successor.take());
+            }
             self.forwarding.keep_tables();
             self.forwarding.supervise();
             self.forwarding.keep_tables();
@@ -314,7 +324,7 @@ impl Control {
                 more |= unsettled;
             }
             match signals.take() {
-                Some(Signal::Stop) => return Ok(()),
+                Some(Signal::Stop) => return Ok(None),
                 Some(Signal::Reload) => self.reload_beside(),
                 None => {}
             }
@@ -324,7 +334,7 @@ impl Control {
                 notify.status(&self.forwarding.status_line());
             }
             if !more {
-                self.wait(Some(&signals), self.forwarding.mirror.waits().unwrap_or(TICK).min(TICK));
+                self.wait(Some(signals), self.forwarding.mirror.waits().unwrap_or(TICK).min(TICK));
             }
         }
     }
@@ -349,6 +359,13 @@ impl Control {
         self.nat_audit.go_on(forwarding);
         tell_hidden();
         self.go_back_if_due();
+        Ok(more)
+    }
+
+    /// Takes a slice of what Linux has, and of what it tells when it is asked. True: there is more.
+    pub(super) fn read_some(&mut self) -> Result<bool, DaemonError> {
+        let more = self.sync()?;
+        self.forwarding.mirror.tick(&mut self.forwarding.tables)?;
         Ok(more)
     }
 
@@ -388,7 +405,7 @@ impl Control {
         self.jobs = channel().1;
     }
 
-    fn wait(&self, signals: Option<&Signals>, at_most: Duration) {
+    pub(super) fn wait(&self, signals: Option<&Signals>, at_most: Duration) {
         let mut fds = vec![PollFd::new(self.door.bell.as_fd(), PollFlags::POLLIN)];
         let inputs = self.forwarding.mirror.fds();
         fds.extend(inputs.iter().map(|fd: &BorrowedFd<'_>| PollFd::new(*fd, PollFlags::POLLIN)));

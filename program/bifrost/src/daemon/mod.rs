@@ -14,6 +14,7 @@
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
 //! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
 //! | `own/` | `[interface.NAME]`, `[[route]]`: Linux is made as the file says |
+//! | `upgrade/` | another process takes over, or this one does |
 //! | `served.rs` | `[service.*]`, `[system]`: other daemons are told what the file says |
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
@@ -89,6 +90,7 @@ mod sharing;
 mod steering;
 mod tracked;
 mod tunnels;
+mod upgrade;
 mod verdict;
 mod watch;
 
@@ -115,10 +117,11 @@ use questions::Questions;
 use reload::Reloading;
 use revisions::Store;
 use services::tool;
+pub use upgrade::Predecessor;
 pub use verdict::examine;
 
 /// What the daemon is started with.
-pub struct Start {
+pub struct Start<'a> {
     /// The checked configuration; its control socket is already the one that the command line asked
     /// for.
     pub router: Router,
@@ -134,7 +137,12 @@ pub struct Start {
     pub last_resort: LastResort,
     /// The service manager.
     pub notify: Notify,
+    /// The process that this one takes over from.
+    pub predecessor: Option<&'a Predecessor>,
 }
+
+/// The word of the command line by which a process takes over from the one that starts it.
+const TAKE_OVER: &str = "--take-over";
 
 /// Why the daemon ended.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +176,9 @@ pub enum DaemonError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A port that another process handed over.
+    #[error("it cannot go on with {0}")]
+    Lost(String),
     /// The system.
     #[error("{what}: {error}")]
     System {
@@ -182,12 +193,12 @@ pub enum DaemonError {
 const FRR: &str = "frrvty";
 
 /// Runs until a signal says stop. An error is a sentence for the operator.
-pub fn run(start: Start) -> Result<(), String> {
+pub fn run(start: Start<'_>) -> Result<(), String> {
     serve(start).map_err(|error| error.to_string())
 }
 
-fn serve(start: Start) -> Result<(), DaemonError> {
-    let Start { router, file, store, registry, signals, last_resort, notify } = start;
+fn serve(start: Start<'_>) -> Result<(), DaemonError> {
+    let Start { router, file, store, registry, mut signals, last_resort, notify, predecessor } = start;
     // Before any thread is started, for each has what its maker has.
     confine::join(FRR);
     confine::process()?;
@@ -205,12 +216,16 @@ fn serve(start: Start) -> Result<(), DaemonError> {
     let sampling = sflow.as_ref().map(Sflow::sampling);
     let settings = settings::plane(&router, &cores, registry.clone(), sampling);
     let plane = Plane::start(&settings, driver, tables.view())?;
-    let mirror = Mirror::new(settings::mirror(&router))?;
+    let mirror = Mirror::new(settings::mirror(&router, predecessor.is_some()))?;
     let reloading = Reloading::new(file, store, registry);
     let forwarding = Forwarding::new(router, plane, mirror, tables, signals.stop());
     let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
     let questions = Arc::new(Questions::new(control.door(), reloading));
 
+    if let Some(predecessor) = predecessor {
+        control.read_beside()?;
+        control.forwarding.plane.inherit(predecessor.make_way()?);
+    }
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here.
     // Questions wait.
     let access = {
@@ -223,34 +238,76 @@ fn serve(start: Start) -> Result<(), DaemonError> {
         }
     };
     let answer: Arc<dyn Answer> = questions;
-    let server = Server::start(&access, answer.clone())?;
-    let metrics = match &control.forwarding.router.metrics {
-        Some(metrics) => Some(
-            Metrics::start(metrics.listen, answer)
-                .map_err(|error| DaemonError::Metrics { listen: metrics.listen, error })?,
-        ),
-        None => None,
+    let server = match predecessor {
+        None => Server::start(&access, answer.clone())?,
+        Some(_) => Server::replace(&access, answer.clone())?,
     };
-    let loaded = control.load(&notify);
-    let result = match loaded {
+    let measured = control.forwarding.router.metrics.clone();
+    let serve_metrics = || {
+        let start = |metrics: &config::Metrics| {
+            Metrics::start(metrics.listen, answer.clone())
+                .map_err(|error| DaemonError::Metrics { listen: metrics.listen, error })
+        };
+        measured.as_ref().map(start).transpose()
+    };
+    let mut metrics = serve_metrics()?;
+    let loaded = match predecessor {
+        None => control.load(&notify),
+        Some(_) => control.load(&Notify::silent()),
+    };
+    let lost = control.forwarding.plane.lost().map_or(Ok(()), |port| Err(DaemonError::Lost(port)));
+    let stopped = signals.stop().is_asked();
+    let ready = loaded.and(lost).and_then(|()| match predecessor {
+        Some(predecessor) if !stopped => predecessor.tell_done(),
+        _ => Ok(()),
+    });
+    let result = match ready {
         // Told to stop before it was ready.
-        Ok(()) if signals.stop().is_asked() => Ok(()),
+        Ok(()) if stopped => Ok(false),
         Ok(()) => {
             let status = control.forwarding.status_line();
             info!("ready: {status}; control socket {}", access.socket.display());
             notify.ready(&status);
-            control.run(signals, &notify)
+            go_on(&mut control, &mut signals, &notify, &mut metrics, serve_metrics)
         }
-        error => error,
+        Err(error) => Err(error),
     };
     last_resort.begun();
-    notify.stopping();
+    let is_succeeded = matches!(result, Ok(true));
+    if !is_succeeded {
+        notify.stopping();
+    }
     // Else the threads of clients would wait for what is not going to come, and their end for them.
     control.close();
     drop((server, metrics));
+    if is_succeeded {
+        // The other process has it all: nothing is given back.
+        std::mem::forget(control);
+        return Ok(());
+    }
     control.stop();
     info!("stopped: Linux forwards");
-    result
+    result.map(drop)
+}
+
+/// Runs until a signal says stop, or another process has taken over: true.
+fn go_on(
+    control: &mut Control,
+    signals: &mut Signals,
+    notify: &Notify,
+    metrics: &mut Option<Metrics>,
+    serve_metrics: impl Fn() -> Result<Option<Metrics>, DaemonError>,
+) -> Result<bool, DaemonError> {
+    while let Some(successor) = control.run(signals, notify)? {
+        // It serves them itself.
+        *metrics = None;
+        if let Some(process) = control.hand_over(successor) {
+            notify.successor(process);
+            return Ok(true);
+        }
+        *metrics = serve_metrics().inspect_err(|error| warn!("{error}")).ok().flatten();
+    }
+    Ok(false)
 }
 
 /// Keeps this thread, and those that it will start, off the workers' cores, if that leaves any.

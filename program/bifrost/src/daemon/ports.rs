@@ -255,7 +255,7 @@ impl Ports {
         }
         let Forwarding { router, plane, mirror, .. } = &*forwarding;
         let links = &mirror.model().links;
-        let ours = !link.loopback && !plane.is_own(ifindex);
+        let ours = !link.loopback && !plane.is_own(ifindex, &link.name);
         let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
         let bond = interfaces::whole_of(link, links, router);
         let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some();

@@ -72,6 +72,10 @@ impl Answer for Questions {
         self.reloading.commit(&self.door, commit, who)
     }
 
+    fn upgrade(&self) -> Result<String, String> {
+        self.reloading.upgrade(&self.door)
+    }
+
     fn confirm(&self, who: &Who) -> Result<String, String> {
         self.reloading.confirm(who)
     }

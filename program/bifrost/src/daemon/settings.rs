@@ -62,13 +62,15 @@ pub(super) fn hooks(graph: &config::Graph) -> Hooks {
     Hooks { prerouting, forward, postrouting, punt }
 }
 
-pub(super) fn mirror(router: &Router) -> Options {
+/// `beside`: another process, from which this one takes over, may have the address for FPM.
+pub(super) fn mirror(router: &Router, beside: bool) -> Options {
     Options {
         audit_interval: Some(router.audit.interval),
-        fpm: router
-            .fpm
-            .as_ref()
-            .map(|fpm| FpmOptions { users: fpm.users.clone(), ..FpmOptions::new(fpm.listen) }),
+        fpm: router.fpm.as_ref().map(|fpm| FpmOptions {
+            users: fpm.users.clone(),
+            patient: beside,
+            ..FpmOptions::new(fpm.listen)
+        }),
         ..Options::default()
     }
 }

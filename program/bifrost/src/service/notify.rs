@@ -9,6 +9,7 @@ use sd_notify::NotifyState;
 #[derive(Debug)]
 pub struct Notify {
     watchdog: Option<Duration>,
+    silent: bool,
     /// When it was last told that the start goes on.
     starting: Cell<Option<Instant>>,
 }
@@ -20,7 +21,17 @@ const TELL: Duration = Duration::from_secs(1);
 impl Notify {
     /// Looks in the environment for a service manager.
     pub fn from_environment() -> Notify {
-        Notify { watchdog: sd_notify::watchdog_enabled(), starting: Cell::default() }
+        Notify { watchdog: sd_notify::watchdog_enabled(), silent: false, starting: Cell::default() }
+    }
+
+    /// Tells nobody, for another process is still the one that is looked at.
+    pub fn silent() -> Notify {
+        Notify { watchdog: None, silent: true, starting: Cell::default() }
+    }
+
+    /// Another process is the one that is looked at from now on.
+    pub fn successor(&self, process: u32) {
+        self.say(&[NotifyState::MainPid(process)]);
     }
 
     /// The start goes on: it may take longer than the service manager would wait. To be called
@@ -64,6 +75,9 @@ impl Notify {
     }
 
     fn say(&self, state: &[NotifyState<'_>]) {
+        if self.silent {
+            return;
+        }
         if let Err(error) = sd_notify::notify(state) {
             tracing::debug!("cannot notify the service manager: {error}");
         }

@@ -150,7 +150,8 @@ impl Subject for Vec<InterfaceStatus> {
     fn answer(control: &mut Control) -> Result<Self, String> {
         let control = &*control;
         let links = control.forwarding.mirror.model().links.iter();
-        let shown = links.filter(|link| !link.loopback && !control.forwarding.plane.is_own(link.ifindex));
+        let shown =
+            links.filter(|link| !link.loopback && !control.forwarding.plane.is_own(link.ifindex, &link.name));
         Ok(shown.map(|link| InterfaceStatus::of(link, control)).collect())
     }
 

@@ -25,7 +25,7 @@ impl Subject for Version {
 
     fn answer(control: &mut Control) -> Result<Self, String> {
         Ok(Version {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: crate::RELEASE.to_owned(),
             pid: std::process::id(),
             uptime_seconds: control.started.elapsed().as_secs(),
             configuration: control.file(),

@@ -622,6 +622,10 @@ impl Answer for Fake {
         }
     }
 
+    fn upgrade(&self) -> Result<String, String> {
+        Ok("0.3.0 has taken over".to_owned())
+    }
+
     fn confirm(&self, _: &Who) -> Result<String, String> {
         Ok("revision 8 stays".into())
     }

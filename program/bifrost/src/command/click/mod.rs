@@ -29,7 +29,7 @@ pub fn click(options: &Click, extra: &[&'static graph::Class]) -> Result<ExitCod
         registry.add(classes);
     }
     if options.version {
-        println!("click (Bifrost) {}", env!("CARGO_PKG_VERSION"));
+        println!("click (Bifrost) {}", crate::RELEASE);
         return Ok(ExitCode::SUCCESS);
     }
     if options.html {

@@ -76,6 +76,11 @@ impl Discovery {
         answer.recv_timeout(PATIENCE).map_err(|_| "the thread that tells hosts does not answer".to_owned())
     }
 
+    /// Ends the thread, and tells hosts nothing: another process goes on.
+    pub(super) fn leave(&mut self) {
+        self.running = None;
+    }
+
     /// Tells hosts to look for another router, and ends the thread. Until then packets are
     /// forwarded as ever.
     pub(super) fn stop(&mut self) {

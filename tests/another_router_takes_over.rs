@@ -6,7 +6,7 @@ use std::{thread::sleep, time::Duration};
 
 use lab::{Router, Signal, wait_for};
 
-use crate::redundant::{Pair, RATE, becomes, config, state};
+use crate::redundant::{Pair, RATE, becomes, config, state, status};
 
 /// 50 ms of the stream.
 const MOST: u64 = RATE as u64 / 20;
@@ -90,7 +90,7 @@ fn when_all_interfaces_of_one_are_gone() {
 
 #[test]
 fn without_loss_when_it_is_released_or_stopped() {
-    let Some(Two { mut one, two, net }) = both("vr-planned", "") else { return };
+    let Some(Two { mut one, mut two, net }) = both("vr-planned", "") else { return };
     let stream = net.stream();
     let said = one.ask("redundancy release left").unwrap();
     assert!(said.contains(".0.3 has taken over"), "{said}");
@@ -111,6 +111,13 @@ fn without_loss_when_it_is_released_or_stopped() {
     one.stop().unwrap();
     let lost = stream.lost();
     assert_eq!(lost, 0, "{}\n{}", one.log(), two.log());
+    // Alone, it goes on in another process, and in this one.
+    let stream = net.stream();
+    two.upgrade().unwrap();
+    becomes(&two, "right", "active");
+    assert!(status(&two, "right")["why"].as_str().unwrap().contains("goes on"), "{}", two.log());
+    let lost = stream.lost();
+    assert!(lost <= MOST, "{lost} lost\n{}", two.log());
     // Alone, it stays active when it is released.
     let said = two.ask("redundancy release right").unwrap_err().to_string();
     assert!(said.contains("no other router took over"), "{said}");

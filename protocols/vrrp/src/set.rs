@@ -56,6 +56,9 @@ pub enum Why {
     /// The addresses are this machine's own.
     #[error("the addresses are its own")]
     Owner,
+    /// The process before this one was active until now.
+    #[error("it goes on for the process before it")]
+    GoesOn,
     /// The active one is gone, or never was.
     #[error("nothing was heard of an active router")]
     Silence,
@@ -103,13 +106,21 @@ pub struct Set {
     holds: Option<Time>,
     /// It does not take over from anybody who is active.
     released: bool,
+    /// It was active in another process until now.
+    goes_on: bool,
 }
 
 impl Set {
     /// Of these members, none of which can take part yet.
     pub fn new(members: impl IntoIterator<Item = Settings>) -> Set {
         let members = members.into_iter().map(Member::new).collect();
-        Set { members, state: State::Initialize, since: Time::ZERO, holds: None, released: false }
+        let (state, since) = (State::Initialize, Time::ZERO);
+        Set { members, state, since, holds: None, released: false, goes_on: false }
+    }
+
+    /// It is active as soon as all can take part, for another process was until now.
+    pub fn go_on(&mut self) {
+        self.goes_on = true;
     }
 
     /// What it is.
@@ -327,6 +338,9 @@ impl Set {
         if self.members.iter().all(|member| member.priority == OWNER) && !self.released {
             return self.take_over(Why::Owner, now, actions);
         }
+        if std::mem::take(&mut self.goes_on) {
+            return self.take_over(Why::GoesOn, now, actions);
+        }
         self.enter(State::Backup, Why::Able, now, actions);
     }
 
@@ -403,6 +417,18 @@ mod tests {
 
     fn hear(set: &mut Set, priority: u8, at: u64) -> Vec<Action> {
         set.hear(0, &says(priority), OTHER, OWN, ms(at))
+    }
+
+    #[test]
+    fn who_goes_on_for_another_process_is_active_at_once_and_once() {
+        let mut set = Set::new([settings(100), settings(100)]);
+        set.go_on();
+        assert!(set.set_able(0, true, 100, ms(0)).is_empty());
+        let actions = set.set_able(1, true, 100, ms(0));
+        assert_eq!(actions[0], Action::Become(State::Active, Why::GoesOn));
+        set.set_able(1, false, 0, ms(5));
+        set.set_able(1, true, 100, ms(6));
+        assert_eq!(set.state(), State::Backup);
     }
 
     #[test]

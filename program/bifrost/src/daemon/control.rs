@@ -268,6 +268,9 @@ impl Control {
             notify.starting(|| format!("taking ports: {}", forwarding.status_line()));
         };
         self.parts.ports.take(&mut self.forwarding, taking);
+        if self.parts.redundancy.goes_on() {
+            self.parts.redundancy.follow(&self.forwarding);
+        }
         self.follow_copy();
         // Routes by the ports just taken are programmed anew: until then Linux forwards for them.
         while self.sync()? && !stop.is_asked() {

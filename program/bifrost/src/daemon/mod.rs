@@ -224,7 +224,9 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
 
     if let Some(predecessor) = predecessor {
         control.read_beside()?;
-        control.forwarding.plane.inherit(predecessor.make_way()?);
+        let (ports, active) = predecessor.make_way()?;
+        control.forwarding.plane.inherit(ports);
+        control.parts.redundancy.go_on(active);
     }
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here.
     // Questions wait.

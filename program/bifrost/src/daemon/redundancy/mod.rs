@@ -48,6 +48,8 @@ const HANDOVER: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub(crate) struct Redundancy {
     running: Option<Running>,
+    /// The virtual routers that another process was active for until now.
+    go_on: Vec<String>,
 }
 
 struct Running {
@@ -76,7 +78,7 @@ impl Redundancy {
     /// forward. That Linux is read anew later on is no reason to resign.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         if self.running.is_none() && !forwarding.router.vrrp.is_empty() {
-            match begin(forwarding) {
+            match begin(forwarding, std::mem::take(&mut self.go_on)) {
                 Ok(running) => self.running = Some(running),
                 Err(wrong) => return error!("no virtual router is taken part in: {wrong}"),
             }
@@ -115,22 +117,34 @@ impl Redundancy {
     }
 
     /// Hands everything over, if there is somebody, and ends the thread. Until then packets are
-    /// forwarded as ever.
-    pub(super) fn stop(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        if running.orders.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
-            warn!("redundancy: not everything was handed over in time");
+    /// forwarded as ever. Names what nobody took over.
+    pub(super) fn stop(&mut self) -> Vec<String> {
+        let Some(running) = self.running.take() else { return Vec::new() };
+        if running.orders.ask(Order::Stop).recv_timeout(HANDOVER).is_ok() {
+            return Vec::new();
         }
+        warn!("redundancy: not everything was handed over in time");
+        running.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether there are such: they do not wait until all else is done.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.go_on.is_empty()
+    }
+
+    /// Is active at once for these, as another process was.
+    pub(super) fn go_on(&mut self, names: Vec<String>) {
+        self.go_on = names;
     }
 }
 
-fn begin(forwarding: &Forwarding) -> Result<Running, String> {
+fn begin(forwarding: &Forwarding, go_on: Vec<String>) -> Result<Running, String> {
     let driver = forwarding.plane.driver().virtual_routers().map_err(|error| error.to_string())?;
     let system = |error: io::Error| error.to_string();
     let (orders, inbox) = orders().map_err(system)?;
     let active = ActiveNames::default();
     let accepted = Accepted::start().map_err(system)?;
-    let runner = Runner::new(inbox, driver, accepted, active.clone());
+    let runner = Runner::new(inbox, driver, accepted, active.clone(), go_on);
     threads::Builder::new().name("vrrp".to_owned()).spawn(move || runner.run()).map_err(system)?;
     Ok(Running { orders, plan: Vec::new(), facts: Vec::new(), active })
 }
@@ -222,7 +236,7 @@ impl Section for Redundancy {
 
     fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
         if self.running.is_none() && !change.after.vrrp.is_empty() {
-            self.running = Some(begin(forwarding).map_err(|wrong| format!("[vrrp]: {wrong}"))?);
+            self.running = Some(begin(forwarding, Vec::new()).map_err(|wrong| format!("[vrrp]: {wrong}"))?);
         }
         Ok(())
     }

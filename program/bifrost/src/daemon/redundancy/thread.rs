@@ -60,6 +60,8 @@ pub(super) struct Runner {
     begun: Instant,
     ends: Option<Sender<()>>,
     active: ActiveNames,
+    /// Those that another process was active for until now.
+    go_on: Vec<String>,
 }
 
 /// Names of the virtual routers that are active here now, for others to look at.
@@ -76,11 +78,12 @@ impl Runner {
         driver: VirtualRouters,
         accepted: Accepted,
         active: ActiveNames,
+        go_on: Vec<String>,
     ) -> Runner {
         let begun = Instant::now();
         let (sets, places) = (Vec::new(), Vec::new());
         let links = HashMap::new();
-        Runner { inbox, driver, accepted, sets, links, places, begun, ends: None, active }
+        Runner { inbox, driver, accepted, sets, links, places, begun, ends: None, active, go_on }
     }
 
     pub(super) fn run(mut self) {
@@ -343,8 +346,13 @@ impl Runner {
                 self.places[*place] = (number, member);
             }
             let facts: Vec<Facts> = members.iter().map(|(_, _, facts)| facts.clone()).collect();
+            let goes_on = members.iter().any(|(_, router, _)| self.go_on.contains(&router.name));
+            let mut set = Set::new(members.iter().map(|(_, router, _)| router.settings));
+            if goes_on {
+                set.go_on();
+            }
             let together = kept.unwrap_or_else(|| Together {
-                set: Set::new(members.iter().map(|(_, router, _)| router.settings)),
+                set,
                 groups: members
                     .into_iter()
                     .map(|(_, router, facts)| Group::new(router, nothing(facts)))
@@ -359,6 +367,8 @@ impl Runner {
                 self.learn(number, member, facts);
             }
         }
+        // What comes later begins as it should.
+        self.go_on.clear();
         let after = on(&self.sets);
         self.links.retain(|name, _| after.contains(name));
         before.difference(&after).for_each(|name| self.accepted.interface(name, false));

@@ -34,7 +34,10 @@ pub(super) enum Word {
         rss: Option<Vec<u32>>,
     },
     /// These were all. What is for workers is Linux's from here on.
-    Go,
+    Go {
+        /// The virtual routers that it was active for, and that no other router took over.
+        active: Vec<String>,
+    },
     /// Who takes over forwards.
     Done,
     /// It does not, and why.

@@ -165,7 +165,9 @@ impl Control {
         let gone = |error: std::io::Error| format!("the new one is gone: {error}");
         forwarding.plane.takes_long();
         parts.discovery.leave();
-        parts.redundancy.stop();
+        let active = parts.redundancy.stop();
+        // If it comes to nothing.
+        parts.redundancy.go_on(active.clone());
         parts.sharing.stop();
         let (known, names) = (interfaces(&forwarding.plane), forwarding.interface_names());
         let handed = forwarding.plane.hand_over();
@@ -178,7 +180,7 @@ impl Control {
             let (word, link) = Word::of(port);
             channel.say(&word, Some(&link)).map_err(gone)?;
         }
-        channel.say(&Word::Go, None).map_err(gone)?;
+        channel.say(&Word::Go { active }, None).map_err(gone)?;
         let deadline = Instant::now() + TAKING;
         loop {
             forwarding.plane.takes_long();

@@ -43,15 +43,16 @@ impl Predecessor {
         self.channel.say(&Word::Done, None).map_err(gone)
     }
 
-    /// Has it make way, and gives what it hands over.
-    pub(in super::super) fn make_way(&self) -> Result<Vec<Handed>, DaemonError> {
+    /// Has it make way, and gives what it hands over: ports, and names of virtual routers that it was
+    /// active for.
+    pub(in super::super) fn make_way(&self) -> Result<(Vec<Handed>, Vec<String>), DaemonError> {
         let release = crate::RELEASE.to_owned();
         self.channel.say(&Word::Ready { release }, None).map_err(gone)?;
         let mut ports = Vec::new();
         loop {
             let late = || gone(io::ErrorKind::TimedOut.into());
             match self.channel.hear(PATIENCE).map_err(gone)?.ok_or_else(late)? {
-                (Word::Go, _) => return Ok(ports),
+                (Word::Go { active }, _) => return Ok((ports, active)),
                 (Word::Port { name, ifindex, native, offloads, rss }, Some(link)) => {
                     ports.push(handed(name, (ifindex, native), offloads, rss, link));
                 }

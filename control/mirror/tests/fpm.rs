@@ -172,6 +172,18 @@ fn hostile_bytes_close_the_connection_and_nothing_else() {
 }
 
 #[test]
+fn who_takes_over_has_the_address_when_it_is_free() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut fpm = FpmOptions::new(taken.local_addr().unwrap());
+    fpm.patient = true;
+    let mut world = World::small(Options { fpm: Some(fpm), ..quiet() });
+    assert_eq!(world.mirror.fpm_address(), None);
+    let address = taken.local_addr().unwrap();
+    drop(taken);
+    world.until("it listens", |world| world.mirror.fpm_address() == Some(address));
+}
+
+#[test]
 fn who_tells_nothing_changes_nothing_and_who_may_not_is_refused() {
     use std::io::{Read, Write};
     use std::os::unix::process::CommandExt;

@@ -337,8 +337,14 @@ fn a_group_that_reads_changes_nothing() {
     let shown = ["show", "ports"];
     // A text of his own would tell a reader which secrets it has right.
     let own: [&str; 2] = ["compare", "/etc/passwd"];
-    let changing: [&[&str]; 5] =
-        [&["reload"], &["commit"], &["rollback", "7"], &own, &["set", "x", "--add", "10.0.0.0/8"]];
+    let changing: [&[&str]; 6] = [
+        &["reload"],
+        &["upgrade"],
+        &["commit"],
+        &["rollback", "7"],
+        &own,
+        &["set", "x", "--add", "10.0.0.0/8"],
+    ];
     // The groups that a process has besides its first count as well.
     for (groups, reads, changes) in [("1", true, true), ("100,1", true, true), ("2", true, false)] {
         let (done, said) = as_another(groups, &path, &shown);

@@ -100,7 +100,7 @@ use std::sync::Arc;
 
 use crate::control::{Access, Answer, Server};
 use crate::metrics::Metrics;
-use crate::service::{LastResort, Notify, Signals};
+use crate::service::{LastResort, Notify, Signals, Stop};
 use config::{Machine, Router};
 use fib::Tables;
 use mirror::Mirror;
@@ -202,28 +202,14 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
     // Before any thread is started, for each has what its maker has.
     confine::join(FRR);
     confine::process()?;
-    let online = Machine::this().cores.0;
-    let cores = router.workers.cores_among(&online);
-    keep_off(&cores, &online);
-
-    wire::set_flow_key(&settings::flow_key(&router.paths));
-    let capacity = settings::capacity(&router.tables);
-    let mut driver = Driver::new(&capacity.sizes())?;
-    driver.prepare()?;
-    let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
-    let sflow = router.sflow.clone().map(Sflow::start).transpose();
-    let sflow = sflow.map_err(|error| DaemonError::System { what: "cannot start sFlow", error })?;
-    let sampling = sflow.as_ref().map(Sflow::sampling);
-    let settings = settings::plane(&router, &cores, registry.clone(), sampling);
-    let plane = Plane::start(&settings, driver, tables.view())?;
-    let mirror = Mirror::new(settings::mirror(&router, predecessor.is_some()))?;
     let reloading = Reloading::new(file, store, registry);
-    let forwarding = Forwarding::new(router, plane, mirror, tables, signals.stop());
-    let mut control = Control::new(forwarding, reloading.clone(), sflow)?;
-    let questions = Arc::new(Questions::new(control.door(), reloading));
-
+    let mut control = make(router, &reloading, signals.stop(), predecessor.is_some())?;
+    let answer: Arc<dyn Answer> = Arc::new(Questions::new(control.door(), reloading));
     if let Some(predecessor) = predecessor {
         control.read_beside()?;
+        if signals.stop().is_asked() {
+            return Ok(());
+        }
         let (ports, active) = predecessor.make_way()?;
         control.forwarding.plane.inherit(ports);
         control.parts.redundancy.go_on(active);
@@ -239,10 +225,10 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
             read_group: socket.read_group.clone(),
         }
     };
-    let answer: Arc<dyn Answer> = questions;
-    let server = match predecessor {
-        None => Server::start(&access, answer.clone())?,
-        Some(_) => Server::replace(&access, answer.clone())?,
+    let mut server = match predecessor {
+        None => Some(Server::start(&access, answer.clone())?),
+        // Clients find the other one as long as this one may fail.
+        Some(_) => None,
     };
     let measured = control.forwarding.router.metrics.clone();
     let serve_metrics = || {
@@ -260,7 +246,10 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
     let lost = control.forwarding.plane.lost().map_or(Ok(()), |port| Err(DaemonError::Lost(port)));
     let stopped = signals.stop().is_asked();
     let ready = loaded.and(lost).and_then(|()| match predecessor {
-        Some(predecessor) if !stopped => predecessor.tell_done(),
+        Some(predecessor) if !stopped => {
+            server = Some(Server::replace(&access, answer.clone())?);
+            predecessor.tell_done()
+        }
         _ => Ok(()),
     });
     let result = match ready {
@@ -290,6 +279,26 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
     control.stop();
     info!("stopped: Linux forwards");
     result.map(drop)
+}
+
+/// All that forwards; nothing is taken yet. `beside`: another process forwards meanwhile.
+fn make(router: Router, reloading: &Reloading, stop: Stop, beside: bool) -> Result<Control, DaemonError> {
+    let online = Machine::this().cores.0;
+    let cores = router.workers.cores_among(&online);
+    keep_off(&cores, &online);
+
+    wire::set_flow_key(&settings::flow_key(&router.paths));
+    let capacity = settings::capacity(&router.tables);
+    let mut driver = Driver::new(&capacity.sizes())?;
+    driver.prepare()?;
+    let tables = Tables::new(capacity, Some(driver.table_memory()?))?;
+    let sflow = router.sflow.clone().map(Sflow::start).transpose();
+    let sflow = sflow.map_err(|error| DaemonError::System { what: "cannot start sFlow", error })?;
+    let sampling = sflow.as_ref().map(Sflow::sampling);
+    let settings = settings::plane(&router, &cores, reloading.registry.clone(), sampling);
+    let plane = Plane::start(&settings, driver, tables.view())?;
+    let mirror = Mirror::new(settings::mirror(&router, beside))?;
+    Control::new(Forwarding::new(router, plane, mirror, tables, stop), reloading.clone(), sflow)
 }
 
 /// Runs until a signal says stop, or another process has taken over: true.

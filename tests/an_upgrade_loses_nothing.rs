@@ -54,7 +54,8 @@ fn of_what_each_lane_carries() {
 
 #[test]
 fn of_flows_and_their_translation() {
-    for lane in LANES {
+    // By itself the driver carries flows that are decided.
+    for lane in ["auto", "worker"] {
         let config = ports(lane, &["left", "right"]) + STATEFUL + MASQUERADE;
         let net = Line::stopped("upgrade-flows", &config);
         if !net.router.is_bifrost() {

@@ -89,7 +89,7 @@ impl Plane {
                 continue;
             }
             let Some(taken) = &self.ports[index].taken else { continue };
-            match self.driver.link_of(id) {
+            match self.driver.link_of(id, &taken.attachment) {
                 Ok(Some(link)) => handed.push(Handed {
                     name: self.ports[index].name.clone(),
                     link,

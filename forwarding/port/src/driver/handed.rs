@@ -20,8 +20,8 @@ use crate::bpf::sys;
 pub struct HandedLink {
     /// The interface.
     pub ifindex: u32,
-    /// Whether it runs in the driver.
-    pub native: bool,
+    /// How it is attached.
+    pub attachment: Attachment,
     /// The link.
     pub link: OwnedFd,
 }
@@ -32,16 +32,18 @@ impl Driver {
     ///
     /// # Errors
     /// No descriptor is left. `None`: there is no program.
-    pub fn link_of(&self, port: PortId) -> io::Result<Option<HandedLink>> {
+    pub fn link_of(&self, port: PortId, attachment: &Attachment) -> io::Result<Option<HandedLink>> {
         let Some(entry) = self.ports.get(&port) else { return Ok(None) };
         let Some(link) = &entry.link else { return Ok(None) };
-        Ok(Some(HandedLink { ifindex: entry.ifindex, native: entry.native, link: link.try_clone()? }))
+        let (ifindex, attachment) = (entry.ifindex, attachment.clone());
+        Ok(Some(HandedLink { ifindex, attachment, link: link.try_clone()? }))
     }
 
     /// As [`Driver::stand_by`], where another process has handed over its program: that one goes on
     /// until [`Driver::admit`].
     pub fn stand_by_behind(&mut self, port: PortId, handed: HandedLink) -> Result<Attachment, DriverError> {
-        let HandedLink { ifindex, native, link } = handed;
+        let HandedLink { ifindex, attachment, link } = handed;
+        let native = attachment.native;
         self.detach(port);
         self.begin(port, ifindex)?;
         self.entry(native)?;
@@ -52,7 +54,7 @@ impl Driver {
         }
         // A port that cannot be watched is a port all the same.
         let _ = self.copy_of(port);
-        Ok(Attachment { native, why: (!native).then(|| "as it was handed over".to_owned()) })
+        Ok(attachment)
     }
 
     /// Replaces the program that was handed over by this process's own.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use plane::Handed;
 use port::device::Offloads;
-use port::{HandedLink, descriptors};
+use port::{Attachment, HandedLink, descriptors};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a message at most: an RSS table is the longest part.
@@ -29,6 +29,8 @@ pub(super) enum Word {
         name: String,
         ifindex: u32,
         native: bool,
+        /// Why it does not run in the driver.
+        why: Option<String>,
         /// GRO, LRO and VLAN stripping as they were.
         offloads: Option<[bool; 3]>,
         rss: Option<Vec<u32>>,
@@ -47,9 +49,10 @@ pub(super) enum Word {
 impl Word {
     /// A port as it is said, and the descriptor that goes with it.
     pub(super) fn of(handed: Handed) -> (Word, OwnedFd) {
-        let Handed { name, link: HandedLink { ifindex, native, link }, offloads, rss } = handed;
+        let Handed { name, link: HandedLink { ifindex, attachment, link }, offloads, rss } = handed;
+        let Attachment { native, why } = attachment;
         let offloads = offloads.map(|Offloads { gro, lro, rx_vlan }| [gro, lro, rx_vlan]);
-        (Word::Port { name, ifindex, native, offloads, rss }, link)
+        (Word::Port { name, ifindex, native, why, offloads, rss }, link)
     }
 }
 
@@ -81,29 +84,30 @@ impl Channel {
     /// # Errors
     /// It is gone, or says what is not understood.
     pub(super) fn hear(&self, within: Duration) -> io::Result<Option<(Word, Option<OwnedFd>)>> {
-        if port::wait(&[self.0.as_raw_fd()], Some(within)).is_empty() {
-            return Ok(None);
-        }
+        let deadline = Instant::now() + within;
         let mut bytes = vec![0; LONGEST];
-        match descriptors::receive(self.0.as_fd(), &mut bytes) {
-            Ok((0, _)) | Err(Errno::ECONNRESET) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((length, link)) => Ok(Some((serde_json::from_slice(&bytes[..length])?, link))),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-            Err(error) => Err(error.into()),
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // A signal may have ended the wait.
+            if port::wait(&[self.0.as_raw_fd()], Some(left)).is_empty() && left.is_zero() {
+                return Ok(None);
+            }
+            match descriptors::receive(self.0.as_fd(), &mut bytes) {
+                Ok((0, _)) | Err(Errno::ECONNRESET) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((length, link)) => return Ok(Some((serde_json::from_slice(&bytes[..length])?, link))),
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }
 
-/// A port, as it was said.
-pub(super) fn handed(
-    name: String,
-    (ifindex, native): (u32, bool),
-    offloads: Option<[bool; 3]>,
-    rss: Option<Vec<u32>>,
-    link: OwnedFd,
-) -> Handed {
+/// A port, as it was said, with its link; `None`: it was something else.
+pub(super) fn handed(word: Word, link: OwnedFd) -> Option<Handed> {
+    let Word::Port { name, ifindex, native, why, offloads, rss } = word else { return None };
     let offloads = offloads.map(|[gro, lro, rx_vlan]| Offloads { gro, lro, rx_vlan });
-    Handed { name, link: HandedLink { ifindex, native, link }, offloads, rss }
+    let link = HandedLink { ifindex, attachment: Attachment { native, why }, link };
+    Some(Handed { name, link, offloads, rss })
 }
 
 #[cfg(test)]
@@ -116,20 +120,20 @@ mod tests {
         let (one, other) = (Channel::new(one), Channel::new(other));
         assert!(other.hear(Duration::ZERO).unwrap().is_none());
         let link = std::fs::File::open("/dev/null").unwrap().into();
+        let attachment = Attachment { native: false, why: Some("configured".to_owned()) };
         let said = Handed {
             name: "eth0".to_owned(),
-            link: HandedLink { ifindex: 3, native: true, link },
+            link: HandedLink { ifindex: 3, attachment: attachment.clone(), link },
             offloads: Some(Offloads { gro: true, lro: false, rx_vlan: true }),
             rss: Some((0..4096).collect()),
         };
         let (word, link) = Word::of(said);
         one.say(&word, Some(&link)).unwrap();
         let heard = other.hear(Duration::from_secs(5)).unwrap();
-        let Some((Word::Port { name, ifindex, native, offloads, rss }, Some(link))) = heard else {
-            panic!("{heard:?}")
-        };
-        let heard = handed(name, (ifindex, native), offloads, rss, link);
-        assert_eq!((heard.name.as_str(), heard.link.ifindex, heard.link.native), ("eth0", 3, true));
+        let Some((word, Some(link))) = heard else { panic!("{heard:?}") };
+        let heard = handed(word, link).unwrap();
+        assert_eq!((heard.name.as_str(), heard.link.ifindex), ("eth0", 3));
+        assert_eq!(heard.link.attachment, attachment);
         assert_eq!(heard.offloads, Some(Offloads { gro: true, lro: false, rx_vlan: true }));
         assert_eq!(heard.rss.map(|table| table.len()), Some(4096));
 

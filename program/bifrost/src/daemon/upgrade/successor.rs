@@ -53,8 +53,9 @@ impl Predecessor {
             let late = || gone(io::ErrorKind::TimedOut.into());
             match self.channel.hear(PATIENCE).map_err(gone)?.ok_or_else(late)? {
                 (Word::Go { active }, _) => return Ok((ports, active)),
-                (Word::Port { name, ifindex, native, offloads, rss }, Some(link)) => {
-                    ports.push(handed(name, (ifindex, native), offloads, rss, link));
+                (word, Some(link)) => {
+                    let strange = || gone(io::ErrorKind::InvalidData.into());
+                    ports.push(handed(word, link).ok_or_else(strange)?);
                 }
                 _ => return Err(gone(io::ErrorKind::InvalidData.into())),
             }

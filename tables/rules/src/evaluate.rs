@@ -82,6 +82,22 @@ struct Traveller<'f, 'a> {
 }
 
 impl Filter {
+    /// The same rules where every rate is kept to and nothing is logged: compiled, they say of a
+    /// packet that is only thought of what [`Filter::evaluate`] says without accounts. Rules keep
+    /// their numbers.
+    #[must_use]
+    pub fn with_rates_kept(&self) -> Filter {
+        let mut filter = self.clone();
+        for rule in filter.chains.iter_mut().flat_map(|chain| &mut chain.rules) {
+            (rule.effects.police, rule.effects.log) = (None, None);
+            if rule.matches.rate.take().is_some_and(|rate| rate.over) {
+                // Nothing exceeds it: no packet comes in by none of all ports.
+                rule.matches.in_ports = Some(List { not: false, items: Vec::new() });
+            }
+        }
+        filter
+    }
+
     /// What this filter says about a packet at a hook. Without `accounts` every rate is kept and
     /// nothing is logged.
     pub fn evaluate(

@@ -36,6 +36,21 @@ impl Outcome {
     }
 }
 
+/// The chain and rule that decide, in a line.
+pub(crate) fn decided(filter: &Filter, hook: Hook, outcome: Outcome, rule: Option<RuleId>) -> String {
+    let outcome = outcome.in_words();
+    match rule.and_then(|id| filter.rule(id)) {
+        Some((chain, rule)) => {
+            let name = rule.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
+            format!("{outcome} by rule {name}({}) of chain {}: {rule}", rule.place, chain.name)
+        }
+        None if filter.hook(hook).rules.is_empty() && outcome == "accepted" => {
+            format!("{outcome}: chain {} has no rules", hook.name())
+        }
+        None => format!("{outcome} by the policy of chain {}", hook.name()),
+    }
+}
+
 impl Filter {
     /// Tells the way of a packet through a hook. Nothing that rules remember is touched: a rate
     /// counts as kept to.
@@ -43,17 +58,7 @@ impl Filter {
         let mut teller = Teller { filter: self, depth: 1, passed: 0, steps: Vec::new(), jumps: Vec::new() };
         teller.steps.push(format!("chain {}", hook.name()));
         let decision = self.walk(hook, headers, context, now, None, &mut |step| teller.tell(step));
-        let outcome = decision.outcome.in_words();
-        let mut summary = match decision.rule.and_then(|id| self.rule(id)) {
-            Some((chain, rule)) => {
-                let name = rule.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
-                format!("{outcome} by rule {name}({}) of chain {}: {rule}", rule.place, chain.name)
-            }
-            None if self.hook(hook).rules.is_empty() => {
-                format!("{outcome}: chain {} has no rules", hook.name())
-            }
-            None => format!("{outcome} by the policy of chain {}", hook.name()),
-        };
+        let mut summary = decided(self, hook, decision.outcome, decision.rule);
         if let Some(dscp) = decision.dscp {
             let _ = write!(summary, "; DSCP set to {dscp}");
         }

@@ -50,7 +50,7 @@ mod words;
 
 pub(crate) use address::nets;
 pub(crate) use item::{Item, bits_by_name, bits_of, named, named_or, number32, span};
-pub(crate) use line::{Line, Used};
+pub(crate) use line::{Line, Used, Uses};
 pub(crate) use list::{Draft, Reading};
 pub(crate) use rule::name_of_reject;
-pub(crate) use words::Word;
+pub(crate) use words::{Word, Words};

@@ -26,9 +26,14 @@
 //! is to be asked about again. While a decision is kept, the rules that were passed on the way
 //! (jumps, marks) count only the packets that were asked about.
 
+// The pools of random rules are shared with tests from outside.
+#[cfg(test)]
+extern crate self as rules;
+
 mod check;
 mod classifier;
 mod evaluate;
+pub mod expect;
 mod explain;
 mod language;
 mod ledger;

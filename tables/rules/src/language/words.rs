@@ -41,6 +41,30 @@ impl<'t> Words<'t> {
         Words { words, next: 0, comment, end }
     }
 
+    /// The same with each of these letters as a word of its own.
+    pub fn apart(mut self, letter: char) -> Words<'t> {
+        let split = |Word { text, at }: Word<'t>| {
+            // A word that was written with escapes has one place for all of its parts.
+            let exact = at.len() == text.len();
+            let mut parts = Vec::new();
+            let mut start = 0;
+            while start < text.len() {
+                let rest = &text[start..];
+                let length = match rest.find(letter) {
+                    Some(0) => letter.len_utf8(),
+                    Some(before) => before,
+                    None => rest.len(),
+                };
+                let place = if exact { at.start + start..at.start + start + length } else { at.clone() };
+                parts.push(Word { text: &rest[..length], at: place });
+                start += length;
+            }
+            parts
+        };
+        self.words = self.words.into_iter().flat_map(split).collect();
+        self
+    }
+
     /// Where all of its words stand.
     pub fn whole(&self) -> Option<Range<usize>> {
         Some(self.words.first()?.at.start..self.words.last()?.at.end)
@@ -56,6 +80,16 @@ impl<'t> Words<'t> {
     /// The next word, which stays.
     pub fn peek(&self) -> Option<&'t str> {
         self.words.get(self.next).map(|word| word.text)
+    }
+
+    /// The same with its place.
+    pub fn peek_word(&self) -> Option<Word<'t>> {
+        self.words.get(self.next).cloned()
+    }
+
+    /// Goes back by a word.
+    pub fn back(&mut self) {
+        self.next = self.next.saturating_sub(1);
     }
 
     /// Takes the next word if it is this one.

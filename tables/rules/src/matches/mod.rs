@@ -47,6 +47,7 @@ pub use interface::Interface;
 pub use list::{List, Span};
 pub(crate) use list::{ranges_of, set_of};
 pub use mark::Mark;
+pub(crate) use port::port_named;
 pub(crate) use protocol::is as is_about;
 pub use rate::RateMatch;
 pub use state::FlowState;

@@ -29,6 +29,11 @@ const PORTS: &Names<u16> = &[
     ("ldaps", 636),
 ];
 
+/// The port of a name.
+pub(crate) fn port_named(name: &str) -> Option<u16> {
+    crate::names::number(PORTS, name)
+}
+
 pub(crate) struct BySourcePort;
 
 impl Condition for BySourcePort {

@@ -105,3 +105,26 @@ fn on_lists_of_a_kind() {
         packets += compare(&text, &mut random, 4);
     }
 }
+
+#[test]
+fn compiled_for_what_is_only_thought_of() {
+    let mut random = Random(26);
+    for _ in 0..150 {
+        let filter = read(&pools::filter(&mut random, 14));
+        let kept = Arc::new(filter.with_rates_kept());
+        let compiled = Compiled::new(kept.clone(), Ledger::new(1).open(&kept)).expect("not too long");
+        let now = Now { monotonic: 0, utc: 1_795_303_800, local_offset: 3600 };
+        let (headers, contexts): (Vec<Headers>, Vec<Context>) =
+            (0..BATCH).map(|_| pools::packet(&mut random, None)).unzip();
+        for hook in Hook::ALL {
+            let mut decisions = vec![Decision::default(); BATCH];
+            compiled.classify(0, hook, &now, &headers, &contexts, &mut decisions);
+            for ((headers, context), said) in headers.iter().zip(&contexts).zip(&decisions) {
+                let meant = filter.evaluate(hook, headers, context, &now, None);
+                let what =
+                    |decision: &Decision| (decision.outcome, decision.rule, decision.mark, decision.dscp);
+                assert_eq!(what(said), what(&meant), "{hook:?} {headers:?} {context:?}\n{filter:?}");
+            }
+        }
+    }
+}

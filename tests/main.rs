@@ -97,6 +97,7 @@ mod two_queues_two_workers;
 mod what_bifrost_cannot_do_linux_does;
 mod what_is_forwarded_is_seen_by_tcpdump;
 mod what_linux_forwards_is_not_policed;
+mod what_must_stay_true_is_kept;
 mod what_runs_already_becomes_a_file;
 mod what_the_readme_says_is_proved;
 mod what_was_blocked_stays_blocked_without_the_plane;

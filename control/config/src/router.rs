@@ -56,6 +56,8 @@ pub struct Router {
     pub ftp_off: bool,
     /// The rules of address translation; absent: nothing is translated.
     pub nat: Option<nat::Rules>,
+    /// What is to stay true whatever is changed, in the order of the file.
+    pub expect: Vec<rules::expect::Sentence>,
     /// The flow log; absent: flows are forgotten when they end.
     pub flow_log: Option<flowlog::settings::Plan>,
     /// sFlow; absent: no packets are sampled.

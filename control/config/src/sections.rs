@@ -131,6 +131,7 @@ fn root_of(
     let mut ftp = true;
     let virtual_ones;
     let own = root.value("interface").map(|value| interfaces(page, value)).unwrap_or_default();
+    let judged_by;
     let router = Router {
         routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),
         interfaces: own,
@@ -147,7 +148,12 @@ fn root_of(
         linux_filter: foreign(page, &mut root, "linux_filter"),
         linux_rules: foreign(page, &mut root, "linux_rules"),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
-        filter: root.value("filter").map(|value| filter(page, value, files)).unwrap_or_default(),
+        filter: {
+            judged_by = root
+                .value("filter")
+                .map_or(Some(rules::Filter::default()), |value| filter(page, value, files));
+            judged_by.clone().unwrap_or_default()
+        },
         flow: root.section(page, "flow", "[flow]").map(|s| {
             let (settings, helps) = flows(page, s);
             ftp = helps;
@@ -155,6 +161,10 @@ fn root_of(
         }),
         ftp_off: !ftp,
         nat: root.value("nat").and_then(|value| translation(page, value)),
+        expect: root
+            .value("expect")
+            .map(|value| expectations(page, value, judged_by.as_ref()))
+            .unwrap_or_default(),
         flow_log: root.value("flow_log").and_then(|value| flow_log(page, value)),
         sflow: root.value("sflow").and_then(|value| sflow(page, value)),
         mirror: root.value("mirror").and_then(|value| mirror_port(page, value)),
@@ -563,17 +573,14 @@ fn filter(
     page: &mut Page,
     value: &Spanned<DeValue>,
     files: &mut dyn FnMut(&Path) -> std::io::Result<String>,
-) -> rules::Filter {
+) -> Option<rules::Filter> {
     let DeValue::Table(table) = value.get_ref() else {
         let hint = Hint::expected("a section [filter]");
         page.wrong(value.span(), format!("filter cannot be {}", kind(value.get_ref())), hint);
-        return rules::Filter::default();
+        return None;
     };
     let read = rules::Filter::read_toml(page.file, page.text, table, files);
-    let filter = read.unwrap_or_else(|mistakes| {
-        page.adopt(value.span().start, mistakes);
-        rules::Filter::default()
-    });
+    let filter = read.map_err(|mistakes| page.adopt(value.span().start, mistakes)).ok()?;
     // Linux filters alike when the plane is gone, or the operator says in which way it may differ.
     for inexpressible in filter.nftables(&[], None, true).err().into_iter().flatten() {
         let hint = Hint::expected(inexpressible.advice);
@@ -583,7 +590,22 @@ fn filter(
             hint,
         );
     }
-    filter
+    Some(filter)
+}
+
+/// What is to stay true. `filter` is what sets are looked for in, where it could be read.
+fn expectations(
+    page: &mut Page,
+    value: &Spanned<DeValue>,
+    filter: Option<&rules::Filter>,
+) -> Vec<rules::expect::Sentence> {
+    let DeValue::Table(table) = value.get_ref() else {
+        let hint = Hint::expected("a section [expect] with sentences");
+        page.wrong(value.span(), format!("expect cannot be {}", kind(value.get_ref())), hint);
+        return Vec::new();
+    };
+    let read = rules::expect::Sentence::read_toml(page.file, page.text, table, filter);
+    read.map_err(|mistakes| page.adopt(value.span().start, mistakes)).unwrap_or_default()
 }
 
 /// Rules of address translation. What is wrong with a rule is shown at the rule.

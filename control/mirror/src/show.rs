@@ -82,6 +82,17 @@ pub struct Way {
     pub bound: bool,
 }
 
+/// Where packets to a prefix are led, as tables `main` and `local` decide for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// Destination.
+    pub prefix: IpNet,
+    /// `unicast`, `local`, `blackhole`...
+    pub kind: &'static str,
+    /// Interfaces by which they leave, by Linux's index.
+    pub by: Vec<u32>,
+}
+
 /// A neighbour, and whether the plane sends to it by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NeighbourLine {
@@ -159,6 +170,25 @@ impl Mirror {
             own.map(|route| self.line(tables, cover, list, route)).collect::<Vec<_>>()
         });
         lines.find(|lines| !lines.is_empty()).unwrap_or_default()
+    }
+
+    /// Where all prefixes lead, the next so many behind `after`; and where to go on, `None` at the
+    /// end.
+    pub fn leads_page(&self, after: Option<IpNet>, limit: usize) -> (Vec<Lead>, Option<IpNet>) {
+        let mut leads = Vec::new();
+        for (looked_at, (prefix, list)) in self.model.routes.after(after).enumerate() {
+            if let Some(route) = self.programmer.best(&prefix, list, &self.model) {
+                let by = match self.model.ways(route.target) {
+                    Ways::Paths(paths) => paths.iter().map(|path| path.ifindex).collect(),
+                    Ways::Blackhole => Vec::new(),
+                };
+                leads.push(Lead { prefix, kind: route.kind.name(), by });
+            }
+            if looked_at + 1 >= limit {
+                return (leads, Some(prefix));
+            }
+        }
+        (leads, None)
     }
 
     /// Whether packets to a prefix have a way: it has a route of its own in `main` or `local`, and

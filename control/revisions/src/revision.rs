@@ -28,6 +28,9 @@ pub struct Revision {
     pub comment: String,
     /// The release that put it in force.
     pub release: String,
+    /// Sentences of `[expect]` that did not hold any more, and it was forced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaks: Vec<String>,
 }
 
 /// How a configuration came to be in force.

@@ -19,7 +19,7 @@
 //! | `packets` | the network's: through the standard graph with filter and translation, the long way and the short one |
 //! | `capture`, `summary` | files of packets: pcap, pcapng, IP summary dumps |
 //! | `flow_journal`, `parquet`, `saved_flows` | files of flows |
-//! | `click`, `router_toml`, `rules` | texts of an operator's |
+//! | `click`, `router_toml`, `rules`, `expect` | texts of an operator's |
 //! | `candidate` | lines that edit a configuration |
 //! | `frr` | FRR's configuration, as it shows it |
 //! | `import` | what Linux, FRR and other programs' files say, to be turned into a file |
@@ -41,7 +41,7 @@ pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
 pub use sharing::fuzz as sharing;
-pub use texts::{click, router_toml, rules};
+pub use texts::{click, expect, router_toml, rules};
 pub use traffic::control::fuzz as trial_control;
 pub use vrrp::fuzz as vrrp;
 
@@ -49,13 +49,14 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 22] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),
     ("click", click),
     ("control", control),
     ("discovery", discovery),
+    ("expect", expect),
     ("flow_journal", flow_journal),
     ("fpm", fpm),
     ("frr", frr),

@@ -7,6 +7,7 @@ use config::{Cores, Machine, Router};
 use elements::{basic, ethernet, icmp, ip, ip6, queues, transport};
 use graph::language::{self, Report, Texts};
 use graph::{Environment, Program, Registry};
+use rules::expect::{Ground, Judge, Judgement, Sentence};
 use rules::{Compiled, Context, Decision, Filter, Hook, Ledger, Now};
 use wire::Headers;
 
@@ -92,5 +93,26 @@ pub fn rules(bytes: &[u8]) {
         compiled.classify(0, hook, &now, &[headers], &[context], &mut decisions);
         let read = filter.evaluate(hook, &headers, &context, &now, Some(&others));
         assert_eq!((decisions[0].outcome, decisions[0].mark), (read.outcome, read.mark), "at {hook:?}");
+    }
+}
+
+/// Rules of the filter, and behind a line of `---` sentences that are to stay true by them: read,
+/// judged, and what breaks one is shown.
+pub fn expect(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (rules, sentences) = text.split_once("---\n").unwrap_or(("", &text));
+    let filter = Filter::read("fuzz", rules, &mut |_| Err(Error::from(ErrorKind::NotFound)));
+    let filter = filter.unwrap_or_default();
+    match Sentence::read("fuzz", sentences, &filter) {
+        Ok(sentences) => {
+            let ground = Ground::default();
+            let judge = Judge::new(&filter, &ground);
+            for sentence in sentences.iter().take(20) {
+                if let Judgement::Broken(breach) = judge.judge(sentence) {
+                    assert!(!breach.packet.is_empty() && !breach.why.is_empty(), "{sentence}: {breach:?}");
+                }
+            }
+        }
+        Err(mistakes) => drop(mistakes.to_string()),
     }
 }

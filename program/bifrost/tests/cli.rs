@@ -27,7 +27,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 21] = [
+const SUBJECTS: [&str; 22] = [
     "ports",
     "interfaces",
     "neighbours",
@@ -35,6 +35,7 @@ const SUBJECTS: [&str; 21] = [
     "workers",
     "graph",
     "flows",
+    "expect",
     "filter",
     "nat",
     "classifier",

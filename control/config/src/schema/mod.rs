@@ -120,6 +120,8 @@ pub enum What {
     Account,
     /// A rule of the filter.
     Rule,
+    /// What is to stay true of packets.
+    Sentence,
     /// A path through elements, in Click's language.
     Click,
     /// A protocol by name or number.
@@ -158,6 +160,7 @@ impl What {
             What::Name => "NAME",
             What::Account => "ACCOUNT",
             What::Rule => "RULE",
+            What::Sentence => "SENTENCE",
             What::Click => "ELEMENTS",
             What::Protocol => "PROTOCOL",
             What::Ports => "PORTS",
@@ -186,6 +189,7 @@ impl What {
             What::Path => "a path from /",
             What::Name => "a name that you choose",
             What::Account => "a user or group of this machine",
+            What::Sentence => "a sentence, such as: ssh from 192.0.2.0/24 reaches me",
             What::Rule => "a rule, such as: accept tcp to 192.0.2.0/24 port 80",
             What::Click => "elements, such as: input -> Counter -> output",
             What::Protocol => "a protocol, such as tcp",
@@ -201,7 +205,7 @@ impl What {
 
     /// Whether it is more than a word, so that all that follows belongs to it.
     pub fn is_sentence(self) -> bool {
-        matches!(self, What::Rule | What::Click | What::Words)
+        matches!(self, What::Rule | What::Sentence | What::Click | What::Words)
     }
 }
 
@@ -244,6 +248,7 @@ pub static ROOT: &[Key] = &[
     key("filter", Shape::Table(policy::FILTER), "the filter: sets, chains and rules"),
     key("flow", Shape::Table(policy::FLOW), "the flow table"),
     key("nat", Shape::Table(policy::NAT), "address translation"),
+    key("expect", Shape::Table(policy::EXPECT), "what is to stay true, whatever is changed"),
     key("flow_log", Shape::Table(records::FLOW_LOG), "records of flows, to files and collectors"),
     key("sflow", Shape::Table(records::SFLOW), "samples of packets for collectors"),
     key("mirror", Shape::Table(records::MIRROR), "copies of packets, sent by an interface"),

@@ -28,6 +28,9 @@ static CHAIN: &[Key] = &[
     text("rules_file", What::Path, "rules in a file of their own"),
 ];
 
+pub(super) static EXPECT: &[Key] =
+    &[key("sentences", Shape::Lines(What::Sentence), "which packets, and what becomes of them")];
+
 pub(super) static FLOW: &[Key] = &[
     number("memory", 4, 1 << 20, "MiB of the table; 119 bytes a flow").or("128"),
     number("fragments", 64, 1 << 20, "fragmented packets that are known at the same time").or("4096"),

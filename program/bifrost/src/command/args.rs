@@ -425,6 +425,8 @@ pub enum ShowWith {
     },
     /// Flows: all or those of a host or port, the fastest first
     Flows(ShowFlows),
+    /// What is to stay true, and whether it is
+    Expect(Output),
 }
 
 impl FromArgMatches for Show {

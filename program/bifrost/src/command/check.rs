@@ -4,6 +4,7 @@ use std::path::Path;
 
 use config::{Foreign, Machine, Router};
 use graph::Registry;
+use rules::expect::Judgement;
 use serde::Serialize;
 
 use super::args::Output;
@@ -26,6 +27,8 @@ struct Report {
     /// What would be done to Linux's interfaces and routes now, and what FRR would be told.
     plan: Vec<String>,
     worker_cores: Vec<usize>,
+    /// Sentences of `[expect]`: what the rules alone say of them.
+    expect: Vec<String>,
 }
 
 /// What a `[[port]]` means now.
@@ -47,6 +50,7 @@ pub fn report(
     if let Some(refused) = refused {
         return Err(Failure::Said(refused));
     }
+    let expect = expectations(router)?;
     let names = interfaces::names();
     let taken = |rule: &config::PortRule| Taken {
         name: rule.name.to_string(),
@@ -63,6 +67,7 @@ pub fn report(
         linux: foreign(router),
         plan: plan(router),
         worker_cores: router.workers.cores_among(&Machine::this().cores.0),
+        expect,
     };
     match output.json {
         true => print_value(&report),
@@ -86,12 +91,30 @@ impl Report {
         }
         self.linux.iter().for_each(|one| text += &format!("{one}\n"));
         self.plan.iter().for_each(|one| text += &format!("{one}\n"));
+        self.expect.iter().for_each(|one| text += &format!("{one}\n"));
         if self.ports.is_empty() {
             text += "it says that it names no port: Bifrost will have nothing to do\n";
         }
         let cores: Vec<String> = self.worker_cores.iter().map(usize::to_string).collect();
         text + &format!("workers on cores: {}\n", cores.join(" "))
     }
+}
+
+/// What the rules alone say of what is to stay true; an error where they break it, wherever routes
+/// lead.
+fn expectations(router: &Router) -> Result<Vec<String>, Failure> {
+    let judged = daemon::expect::offline(router);
+    let broken = judged.iter().filter(|(_, judgement)| matches!(judgement, Judgement::Broken(_)));
+    let broken: Vec<String> = broken.map(daemon::expect::shown).collect();
+    if !broken.is_empty() {
+        let what = "it breaks what [expect] says is to stay true";
+        return Err(Failure::Said(format!("{what}\n{}", broken.join("\n"))));
+    }
+    let said = |one: &(_, Judgement)| match one.1 {
+        Judgement::Holds => format!("[expect]: {} by the rules alone", daemon::expect::shown(one)),
+        _ => format!("[expect]: {}", daemon::expect::shown(one)),
+    };
+    Ok(judged.iter().map(said).collect())
 }
 
 /// What the start would do to Linux's interfaces and routes now, and tell FRR and services.

@@ -52,7 +52,8 @@ pub struct Committing {
     /// The revision that it was made from: refuse if something else runs
     #[arg(long, value_name = "N")]
     pub base: Option<u64>,
-    /// Do it even if something else runs by now, or the file was changed by hand
+    /// Do it even if something else runs by now, the file was changed by hand, or a sentence of
+    /// [expect] does not hold any more
     #[arg(long)]
     pub force: bool,
     /// How
@@ -135,7 +136,10 @@ fn put(what: Text, how: Committing, mut client: Client) -> Result<(), Failure> {
     }
     if !how.check {
         let running = Some(told.running);
-        told = client.ask(&Request::Commit(CommitRequest { check: false, running, ..request }))?;
+        let done: Committed =
+            client.ask(&Request::Commit(CommitRequest { check: false, running, ..request }))?;
+        // What flows would come to is only told before.
+        told = Committed { effects: told.effects, ..done };
         if !how.output.json {
             print(&format!("{}\n", told.done))?;
         }
@@ -190,8 +194,18 @@ fn row(revision: &Revision) -> Vec<String> {
         or_dash(&revision.from),
         format!("{how}{of}"),
         revision.release.clone(),
-        revision.comment.replace(char::is_control, " "),
+        remarks(revision).replace(char::is_control, " "),
     ]
+}
+
+/// The comment, and what was forced.
+fn remarks(revision: &Revision) -> String {
+    let forced = match revision.breaks.as_slice() {
+        [] => return revision.comment.clone(),
+        [one] => format!("forced: {one:?} does not hold"),
+        [one, more @ ..] => format!("forced: {one:?} does not hold, and {} more", more.len()),
+    };
+    if revision.comment.is_empty() { forced } else { format!("{} ({forced})", revision.comment) }
 }
 
 pub fn compare(args: Compare, mut client: Client) -> Result<(), Failure> {

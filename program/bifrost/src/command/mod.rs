@@ -8,6 +8,7 @@ mod check;
 mod click;
 mod commit;
 mod doctor;
+mod expect;
 mod experiment;
 mod explain;
 mod extcap;

@@ -28,6 +28,7 @@ pub fn show(what: Show, client: Client) -> Result<(), Failure> {
             subject(client, const { &Entry::of::<Vec<GraphNode>>() }, output)
         }
         Show::With(ShowWith::Flows(asked)) => super::flows::flows(client, &asked),
+        Show::With(ShowWith::Expect(output)) => super::expect::expect(client, output),
     }
 }
 

@@ -7,7 +7,9 @@ use super::copies::CopyRequest;
 use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
-use super::revisions::{CommitRequest, Committed, Compared, History, LockStatus, LockWish, Text, Who};
+use super::revisions::{
+    CommitRequest, Committed, Compared, Expectation, History, LockStatus, LockWish, Text, Who,
+};
 use super::status::*;
 use crate::subject::{Answered, Entry, Subject};
 
@@ -54,6 +56,9 @@ pub trait Answer: Send + Sync {
 
     /// Who has locked the configuration, after what is wanted of the lock was done.
     fn lock(&self, wish: LockWish, from: Option<&str>, who: &Who) -> Result<LockStatus, String>;
+
+    /// What is to stay true, and whether it is.
+    fn expect(&self) -> Result<Vec<Expectation>, String>;
 
     /// Changes the members of an address set of the filter until the configuration is read again,
     /// and says how many it has then. What comes and goes at once is there afterwards.

@@ -75,6 +75,7 @@ impl Conversation<'_, '_> {
             Request::Upgrade => self.whole(answer.upgrade()),
             Request::Confirm => self.whole(answer.confirm(&Who::of(self.peer))),
             Request::History => self.whole(answer.history()),
+            Request::Expect => self.whole(answer.expect()),
             Request::Compare { texts } => self.whole(answer.compare(texts)),
             Request::Lock { wish, from } => {
                 self.whole(answer.lock(*wish, from.as_deref(), &Who::of(self.peer)))

@@ -49,7 +49,7 @@ pub use protocol::{
 pub use question::Question;
 pub use rates::Rates;
 pub use revisions::{
-    CommitRequest, Committed, Compared, History, Holder, LockStatus, LockWish, Text, Waits, Who,
+    CommitRequest, Committed, Compared, Expectation, History, Holder, LockStatus, LockWish, Text, Waits, Who,
 };
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;

@@ -46,6 +46,8 @@ pub enum Request {
         /// What is compared.
         texts: [Text; 2],
     },
+    /// A list of [`Expectation`](super::Expectation).
+    Expect,
     /// The lock of the configuration: [`LockStatus`](super::LockStatus).
     Lock {
         /// What is wanted.
@@ -125,6 +127,7 @@ impl Request {
             | Request::Living(_)
             | Request::Explain(_)
             | Request::History
+            | Request::Expect
             | Request::Snapshot
             | Request::Watch { .. } => true,
             Request::Reload { .. }

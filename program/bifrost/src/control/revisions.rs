@@ -38,7 +38,8 @@ pub struct CommitRequest {
     /// Refuse unless this still runs: what the answer to a check said.
     #[serde(default)]
     pub running: Option<String>,
-    /// Do it even if something else runs, or the file was changed by hand.
+    /// Do it even if something else runs, the file was changed by hand, or a sentence of `[expect]`
+    /// does not hold any more.
     #[serde(default)]
     pub force: bool,
     /// Go back unless it is confirmed within so many minutes.
@@ -119,6 +120,21 @@ pub struct Committed {
     pub revision: Option<u64>,
     /// What came of it, for people; empty after a check.
     pub done: String,
+}
+
+/// A sentence that is to stay true, and whether it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// As it is written.
+    pub sentence: String,
+    /// Where: file and line.
+    pub place: String,
+    /// Whether it holds; absent: it cannot be told.
+    pub holds: Option<bool>,
+    /// A packet for which it does not, as `explain` is asked about it.
+    pub packet: Option<String>,
+    /// What becomes of that packet and what decides it; or why it cannot be told.
+    pub why: Option<String>,
 }
 
 /// The history, and how what runs stands to it.

@@ -91,9 +91,13 @@ impl Reloading {
             let router = router.clone();
             move |control| control.effects(router)
         })?;
+        let (breaks, notes) = self.keeps(door, &router, order.force)?;
         if order.check {
+            committed.effects.extend(self.forecast(door, &router)?);
+            committed.effects.extend(notes);
             return Ok(committed);
         }
+        committed.effects.extend(notes);
         let note = Revision {
             how: if back { How::Rollback } else { How::Commit },
             of: match order.what {
@@ -102,6 +106,7 @@ impl Reloading {
             },
             comment: order.comment.clone(),
             from: order.from.clone(),
+            breaks,
             ..note(who)
         };
         let wait = order.confirmed.filter(|_| *running != text).map(Duration::from_secs);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::control::status::*;
 use crate::control::{
-    Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Feed, History, LockStatus,
-    LockWish, Question, RouteQuery, Text, TraceRequest, Who,
+    Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Expectation, Feed, History,
+    LockStatus, LockWish, Question, RouteQuery, Text, TraceRequest, Who,
 };
 
 use crate::subject::{Answered, Entry};
@@ -90,6 +90,10 @@ impl Answer for Questions {
 
     fn lock(&self, wish: LockWish, from: Option<&str>, who: &Who) -> Result<LockStatus, String> {
         self.reloading.lock.ask(wish, from, who)
+    }
+
+    fn expect(&self) -> Result<Vec<Expectation>, String> {
+        self.reloading.expectations(&self.door)
     }
 
     fn change_set(&self, name: &str, come: &[IpNet], go: &[IpNet]) -> Result<u64, String> {

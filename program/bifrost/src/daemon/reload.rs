@@ -82,14 +82,19 @@ impl Reloading {
         for warning in warnings.lines() {
             warn!("{warning}");
         }
+        let (_, notes) = self.keeps(door, &router, false)?;
         if dry_run {
-            let effects = self.on_control(door, move |control| control.effects(router))?;
+            let lines = self.forecast(door, &router)?;
+            let mut effects = self.on_control(door, move |control| control.effects(router))?;
+            effects.extend(lines);
+            effects.extend(notes);
             return Ok(if effects.is_empty() {
                 "nothing would change".to_owned()
             } else {
                 effects.join("\n")
             });
         }
+        notes.iter().for_each(|note| warn!("{note}"));
         // A signal is nobody's.
         if who.user.is_some() {
             self.lock.permits(who).map_err(unchanged)?;

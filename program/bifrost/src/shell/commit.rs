@@ -26,7 +26,7 @@ pub(super) const COMMIT: [(&str, &str); 5] = [
     ("confirmed", "go back unless `confirm` comes in time: 10 minutes, or so many, or a time such as 90s"),
     ("comment", "what is to be known of it, in quotes"),
     ("and-quit", "and leave configure mode"),
-    ("force", "even if something else is there than what the candidate was made from"),
+    ("force", "even if something else is there than what it was made from, or [expect] does not hold"),
 ];
 
 impl How {

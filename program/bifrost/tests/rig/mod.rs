@@ -651,6 +651,7 @@ impl Answer for Fake {
             from: Some("192.0.2.7".into()),
             comment: comment.into(),
             release: "0.2.0".into(),
+            breaks: Vec::new(),
         };
         let start =
             revisions::Revision { user: None, login: None, from: None, ..of(7, revisions::How::Start, "") };
@@ -661,6 +662,27 @@ impl Answer for Fake {
             waits: Some(Waits { revision: 8, seconds: 90 }),
             revisions: vec![of(8, revisions::How::Commit, "ICMP is limited"), start],
         })
+    }
+
+    fn expect(&self) -> Result<Vec<Expectation>, String> {
+        let of = |sentence: &str, line, holds| Expectation {
+            sentence: sentence.into(),
+            place: format!("router.toml:{line}"),
+            holds,
+            ..Expectation::default()
+        };
+        Ok(vec![
+            of("ssh from 192.0.2.0/24 reaches me", 12, Some(true)),
+            Expectation {
+                packet: Some("10.9.0.1 > 198.51.100.7 tcp 40000:25 in eth1".into()),
+                why: Some("dropped by rule (router.toml:7) of chain forward: drop tcp to any port 25".into()),
+                ..of("nothing of 10.9.0.0/16 is dropped", 13, Some(false))
+            },
+            Expectation {
+                why: Some("NPTv6 by rule site is not followed".into()),
+                ..of("2001:db8::7 tcp 443 is forwarded", 14, None)
+            },
+        ])
     }
 
     fn compare(&self, texts: &[Text; 2]) -> Result<Compared, String> {

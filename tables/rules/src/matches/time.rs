@@ -152,7 +152,7 @@ fn hours(text: &str) -> Option<(u16, u16)> {
     let minute = |text: &str| {
         let (hour, minute) = text.split_once(':')?;
         let (hour, minute) = (hour.parse::<u16>().ok()?, minute.parse::<u16>().ok()?);
-        (minute < 60 && (hour < 24 || hour == 24 && minute == 0)).then_some(hour * 60 + minute)
+        (minute < 60 && (hour < 24 || hour == 24 && minute == 0)).then(|| hour * 60 + minute)
     };
     let (first, end) = text.split_once('-')?;
     let (first, end) = (minute(first)?, minute(end)?);

@@ -26,6 +26,8 @@ struct Known {
     name: String,
     /// It is in a VRF, whose table routes what comes by it.
     in_vrf: bool,
+    /// Packets come in by it as such: it is no member of a bond or bridge, and not the loopback.
+    is_entry: bool,
     addresses: Vec<IpAddr>,
     /// It is the plane's.
     ours: bool,
@@ -139,6 +141,7 @@ impl Control {
             ifindex: link.ifindex,
             name: link.name.clone(),
             in_vrf: model.vrf_device(link.ifindex).is_some(),
+            is_entry: link.master.is_none() && !link.loopback,
             addresses: model.addresses_of(link.ifindex).map(|own| own.net.addr()).collect(),
             ours: self.forwarding.plane.interface_named(&link.name).is_some(),
         };
@@ -189,7 +192,7 @@ fn ground(router: &Router, known: &[Known], leads: Vec<show::Lead>) -> Ground {
     let own = known.iter().filter(|one| !one.in_vrf).flat_map(|one| one.addresses.iter().copied());
     Ground {
         interfaces: known.iter().map(|one| one.name.clone()).collect(),
-        inputs: ours().filter(|(_, one)| !one.in_vrf).map(|(at, _)| at).collect(),
+        inputs: ours().filter(|(_, one)| one.is_entry && !one.in_vrf).map(|(at, _)| at).collect(),
         outputs: ours().map(|(at, _)| at).collect(),
         aims: aims(router, known),
         own: own.filter(is_reached).collect(),

@@ -79,6 +79,9 @@ pub enum Lead {
     Nowhere(String),
 }
 
+/// Destinations with where they go; `None`: no route leads there.
+pub(super) type Divided<'r> = (Option<&'r Lead>, Numbers);
+
 /// Routes, each prefix with where it leads.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
@@ -113,7 +116,7 @@ impl Routes {
     }
 
     /// Destinations by where they go; what no route leads anywhere has none.
-    pub(super) fn divide(&self, family: Family, destinations: &Numbers) -> Vec<(Option<&Lead>, Numbers)> {
+    pub(super) fn divide(&self, family: Family, destinations: &Numbers) -> Vec<Divided<'_>> {
         let ranges = &self.ranges[family as usize];
         let mut by_lead: Vec<Vec<(u128, u128)>> = vec![Vec::new(); self.leads.len()];
         let mut covered = Vec::new();

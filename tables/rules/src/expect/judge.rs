@@ -2,9 +2,10 @@
 //! them that ends otherwise is shown by one of its packets.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ground::{Ground, Lead, To, address, places};
+use super::ground::{Divided, Ground, Lead, Routes, To, address, places};
 use super::numbers::Numbers;
 use super::sentence::{Fate, Sentence};
 use super::space::{Axis, Names, Space, numbers_of, space_of, with_ports};
@@ -48,6 +49,33 @@ struct Ended {
     by: Option<(Hook, Outcome, Option<RuleId>)>,
     /// What of the route is to be told.
     route: Option<String>,
+}
+
+/// Ranges of destinations at most that routes divide a sentence's packets into.
+const MOST_RANGES: usize = 8_000_000;
+
+/// Destinations by where they go: parts that have the same ones share what routes make of them.
+#[derive(Default)]
+struct Led<'r> {
+    /// By their name, with themselves, for only what lives keeps its name.
+    known: HashMap<usize, (Numbers, Vec<Divided<'r>>)>,
+    ranges: usize,
+}
+
+impl<'r> Led<'r> {
+    fn divide(
+        &mut self,
+        routes: &'r Routes,
+        family: Family,
+        destinations: &Numbers,
+    ) -> Result<&[Divided<'r>], TooMany> {
+        let (_, led) = self.known.entry(destinations.name()).or_insert_with(|| {
+            let led = routes.divide(family, destinations);
+            self.ranges += led.iter().map(|(_, numbers)| numbers.ranges().len()).sum::<usize>();
+            (destinations.clone(), led)
+        });
+        if self.ranges > MOST_RANGES { Err(TooMany) } else { Ok(led) }
+    }
 }
 
 /// What is unicast: of IPv6 what is given out, or stands for IPv4.
@@ -224,9 +252,9 @@ impl<'f> Judge<'f> {
             }
         }
         let parts = self.aimed(family, parts, &mut ends)?;
-        let mut transit = Vec::new();
+        let (mut transit, mut led) = (Vec::new(), Led::default());
         for part in parts {
-            self.lead(sentence, family, part, &mut transit, &mut ends);
+            self.lead(sentence, family, part, &mut led, &mut transit, &mut ends)?;
         }
         let outputs = places(&self.ground.outputs);
         for ended in ways.through(Hook::Forward, transit)? {
@@ -299,23 +327,24 @@ impl<'f> Judge<'f> {
     }
 
     /// Where routes lead packets.
-    fn lead(
-        &self,
+    fn lead<'s>(
+        &'s self,
         sentence: &Sentence,
         family: Family,
         part: Part,
+        led: &mut Led<'s>,
         transit: &mut Vec<Part>,
         ends: &mut Vec<Ended>,
-    ) {
+    ) -> Result<(), TooMany> {
         let Some(routes) = &self.ground.routes else {
             match sentence.fate {
                 Fate::Here => ends.push(Ended { part, end: End::Is(Fate::Here), by: None, route: None }),
                 _ => transit.push(part),
             }
-            return;
+            return Ok(());
         };
-        for (lead, destinations) in routes.divide(family, part.space.at(Axis::Destination)) {
-            let space = part.space.clone().with(Axis::Destination, destinations);
+        for (lead, destinations) in led.divide(routes, family, part.space.at(Axis::Destination))? {
+            let space = part.space.clone().with(Axis::Destination, destinations.clone());
             let mut part = Part { space, ..part.clone() };
             let (end, route) = match lead {
                 Some(Lead::By(interfaces)) => {
@@ -331,6 +360,7 @@ impl<'f> Judge<'f> {
             };
             ends.push(Ended { part, end: End::Is(end), by: None, route });
         }
+        Ok(())
     }
 
     /// One of the packets, and why it ends so.

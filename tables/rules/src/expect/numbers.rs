@@ -59,6 +59,20 @@ impl Numbers {
         &rest[..rest.partition_point(|(start, _)| *start <= last)]
     }
 
+    /// Whether these are one range that all of another's are in: told at a glance, however many
+    /// ranges that has.
+    fn is_around(&self, other: &Numbers) -> bool {
+        match (&*self.0, other.0.first(), other.0.last()) {
+            ([(first, last)], Some((begin, _)), Some((_, end))) => first <= begin && end <= last,
+            _ => false,
+        }
+    }
+
+    /// Names these among all that live: clones have the same name.
+    pub fn name(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Whether all of another's are among these.
     fn covers(&self, other: &Numbers) -> bool {
         let within = |range: &(u128, u128)| match self.met(*range) {
@@ -77,6 +91,9 @@ impl Numbers {
     /// Those in both.
     pub fn and(&self, other: &Numbers) -> Numbers {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
+        if few.is_around(many) {
+            return many.clone();
+        }
         if many.covers(few) {
             return few.clone();
         }
@@ -88,6 +105,9 @@ impl Numbers {
 
     /// These without the other's.
     pub fn without(&self, other: &Numbers) -> Numbers {
+        if other.is_around(self) {
+            return Numbers::none();
+        }
         let mut left = Vec::new();
         for range in self.0.iter() {
             let mut next = Some(range.0);

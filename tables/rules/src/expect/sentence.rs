@@ -177,6 +177,10 @@ impl<'t> Reader<'_, 't, '_> {
     fn arrow(&mut self, word: &Word) {
         let matches = &mut self.line.rule.matches;
         let ends = (matches.source.is_some(), self.line.side);
+        if self.line.side == Some(Side::Source) && matches.destination.is_none() {
+            // `of A > B`.
+            return self.addresses(word, "to");
+        }
         if ends != (false, Some(Side::Destination)) {
             let hint = Hint::expected("SOURCE > DESTINATION, with an address on either side");
             return self.wrong(word, "\">\" stands between two addresses", hint);

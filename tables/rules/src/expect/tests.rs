@@ -365,3 +365,27 @@ fn sentences_hold_if_they_do_for_every_packet() {
     }
     assert!(held > 500 && broken > 500, "{held} {broken}");
 }
+
+#[test]
+fn the_same_is_said_in_other_words() {
+    let filter = filter("set known 192.0.2.0/24\n");
+    for (one, other) in [
+        ("198.51.100.7 tcp 443 is forwarded", "tcp to 198.51.100.7 port https is forwarded"),
+        (
+            "10.0.0.1>198.51.100.7 udp 1-9:53 is dropped",
+            "udp from 10.0.0.1 port 1-9 to 198.51.100.7 port dns is dropped",
+        ),
+        ("nothing of @known > 10.0.0.0/8 is forwarded", "nothing to 10.0.0.0/8 from @known is forwarded"),
+        ("dns reaches me", "proto tcp,udp 53 reaches me"),
+        ("telnet from any to any is dropped", "tcp 23 is dropped"),
+        ("ping any is forwarded", "ping is forwarded # all of them"),
+    ] {
+        let said = Sentence::read("e", &format!("{one}\n{other}"), &filter).map_err(|wrong| wrong.0);
+        let wrong = said.expect_err(other);
+        assert_eq!((wrong.len(), wrong[0].message.as_str()), (1, "the same is said on line 1"), "{wrong:?}");
+        // Turned round it is something else.
+        let turned = format!("{one}\nnothing {}", one.trim_start_matches("nothing "));
+        let expected = if one.starts_with("nothing") { 0 } else { 2 };
+        assert_eq!(Sentence::read("e", &turned, &filter).map_or(0, |all| all.len()), expected, "{one}");
+    }
+}

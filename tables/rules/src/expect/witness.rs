@@ -31,10 +31,9 @@ fn usual(numbers: &Numbers, wanted: &[u128]) -> u128 {
 
 /// A host: not the number that names the network, where there is another one.
 fn host(numbers: &Numbers) -> u128 {
-    match numbers.ranges().first() {
-        Some((first, last)) if first < last && first & 1 == 0 => first + 1,
-        first => first.map_or(0, |(first, _)| *first),
-    }
+    let ranges = numbers.ranges();
+    let several = ranges.iter().find(|(first, last)| first < last).map(|(first, _)| first | 1);
+    several.or(ranges.first().map(|(first, _)| *first)).unwrap_or_default()
 }
 
 /// The numbers without some, unless none is left.

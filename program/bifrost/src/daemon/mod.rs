@@ -232,7 +232,7 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
         // Clients find the other one as long as this one may fail.
         Some(_) => None,
     };
-    let measured = control.forwarding.router.metrics.clone();
+    let measured = control.forwarding.router.metrics;
     let serve_metrics = || {
         let start = |metrics: &config::Metrics| {
             Metrics::start(metrics.listen, answer.clone())

@@ -183,7 +183,7 @@ pub(crate) fn find<'t>(tree: &'t Tree, steps: &[Step]) -> Option<&'t Tree> {
 }
 
 /// What a table of a list is told apart by; empty: nothing.
-fn value_of<'t>(table: &'t Tree, by: &str) -> &'t str {
+pub(crate) fn value_of<'t>(table: &'t Tree, by: &str) -> &'t str {
     Some(by).filter(|by| !by.is_empty()).and_then(|by| table.get(by)?.text()).unwrap_or_default()
 }
 

@@ -22,21 +22,25 @@
 //! Nothing here reads a file or knows a daemon; whether a document makes sense is for
 //! [`config::Router`] to say.
 
+mod apply;
 mod comments;
 mod document;
 mod edit;
 mod help;
+mod json;
 mod lines;
 mod order;
 mod place;
 mod tree;
 mod value;
 mod way;
+mod whole;
 mod words;
 mod written;
 
 pub use document::{Document, EditError};
 pub use help::{Offer, offers};
+pub use json::JsonError;
 pub use lines::{changes, lines};
 pub use place::{Path, Spot};
 pub use tree::Tree;
@@ -47,6 +51,19 @@ pub fn fuzz(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (first, rest) = text.split_once('\u{0}').unwrap_or(("", &text));
     let mut document = Document::parse(first).unwrap_or_default();
+    // The same lines on what it says, and a patch in JSON if there is one; then the document says so.
+    let mut tree = document.tree();
+    for line in rest.lines().take(64) {
+        let _ = tree.run(line);
+        if let Ok(patch) = serde_json::from_str(line) {
+            let _ = tree.merge(&patch);
+        }
+    }
+    let mut made = document.clone();
+    match made.be(&tree) {
+        Ok(()) => assert!(made.tree().same(&tree), "{:?}", made.text()),
+        Err(_) => assert_eq!(made, document),
+    }
     for line in rest.lines().take(64) {
         let before = document.text().to_owned();
         match document.run(&[], line) {

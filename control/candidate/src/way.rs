@@ -195,7 +195,7 @@ pub(crate) fn remove(document: &mut DocumentMut, text: &str, steps: &[Step]) -> 
 }
 
 /// Where removed tables stood, and the comments of theirs that stay.
-fn stays(heads: Vec<(isize, String)>, at_the_top: impl Fn(&str) -> bool) -> (isize, String) {
+pub(crate) fn stays(heads: Vec<(isize, String)>, at_the_top: impl Fn(&str) -> bool) -> (isize, String) {
     let after = heads.first().map_or(isize::MAX, |(at, _)| *at);
     let comments = heads.iter().map(|(_, before)| comments::apart(before, at_the_top(before))).collect();
     (after, comments)

@@ -231,7 +231,85 @@ fn changes_lead_from_one_document_to_the_other() {
             after.text()
         );
         assert_eq!(changes.is_empty(), before.tree().same(&after.tree()), "{seed}");
+        // The same lines on what the document says.
+        let mut tree = before.tree();
+        for line in &changes {
+            tree.run(line).unwrap_or_else(|error| panic!("{seed}: {line}: {error}"));
+        }
+        let mut made = before.clone();
+        let told = |error| panic!("{seed}: {error}\n{}\n--\n{:?}", before.text(), tree);
+        made.be(&tree).unwrap_or_else(told);
+        assert!(tree.same(&after.tree()), "{seed}: {changes:#?}\n{tree:?}\n{:?}", after.tree());
     }
+}
+
+/// Whether what is a table in one is a table in the other.
+fn has_sections_of(after: &Tree, before: &Tree) -> bool {
+    let Tree::Table(pairs) = before else { return true };
+    let has =
+        |(name, value): &(String, Tree)| after.get(name).is_some_and(|after| has_sections_of(after, value));
+    matches!(after, Tree::Table(_)) && pairs.iter().all(has)
+}
+
+#[test]
+fn a_document_that_says_something_else_keeps_its_comments() {
+    for seed in 0..1_500 {
+        let mut random = Random(seed);
+        let (before, comments) = document(&mut random);
+        let (other, _) = document(&mut random);
+        let mut after = other.tree();
+        let stays = random.below(3) != 0;
+        if stays {
+            after = before.tree();
+            // What stands in a line of another section is replaced with it.
+            for line in lines(&other.tree()).iter().filter(|line| !line.contains(" = ")) {
+                let mut next = after.clone();
+                let set = next.run(line).is_ok();
+                // So is one that becomes a value.
+                if set && has_sections_of(&next, &after) {
+                    after = next;
+                }
+            }
+        }
+        let mut made = before.clone();
+        made.be(&after).unwrap_or_else(|error| panic!("{seed}: {error}\n{}\n--\n{after:?}", before.text()));
+        assert!(made.tree().same(&after), "{seed}");
+        // A section takes along what stands inside of it.
+        for number in (1..=comments).filter(|_| stays) {
+            let comment = format!("# comment {number} apart\n");
+            let found = made.text().matches(&comment).count();
+            assert_eq!(found, 1, "{seed}: {comment}{}\n--\n{}", before.text(), made.text());
+        }
+        // What says the same already is not touched.
+        let text = made.text().to_owned();
+        made.be(&after).unwrap();
+        assert_eq!(made.text(), text);
+    }
+}
+
+#[test]
+fn what_stays_is_not_touched_by_what_comes() {
+    let text = "# ours\n[[port]]\nname = \"eth0\"   # up\n\n# to the lab\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.1\" # gw\n\n\
+                # a section\n[police.icmp]\nrate = 10\nburst = 20 # both\n\n[filter]\nforward.rules = \"\"\"\n# why\naccept\n\"\"\"\n";
+    let mut document = Document::parse(text).unwrap();
+    let mut tree = document.tree();
+    for line in [
+        "set route 10.1.0.0/16 via 192.0.2.2",
+        "set police icmp rate 11",
+        "set port eth1 lane worker",
+        "delete route 10.0.0.0/8 via",
+        "set filter forward rules drop",
+        "set paths key 0123456789",
+    ] {
+        tree.run(line).unwrap();
+    }
+    document.be(&tree).unwrap();
+    assert_eq!(
+        document.text(),
+        "# ours\n[[port]]\nname = \"eth0\"   # up\n\n[[port]]\nname = \"eth1\"\nlane = \"worker\"\n\n# to the lab\n[[route]]\nto = \"10.0.0.0/8\"\n\n\
+         [[route]]\nto = \"10.1.0.0/16\"\nvia = \"192.0.2.2\"\n\n# a section\n[police.icmp]\nrate = 11\nburst = 20 # both\n\n\
+         [filter]\nforward.rules = \"\"\"\n# why\naccept\ndrop\n\"\"\"\n\n[paths]\nkey = \"0123456789\"\n"
+    );
 }
 
 #[test]

@@ -46,6 +46,16 @@ pub fn covered_both(before: &str, after: &str) -> [String; 2] {
     [covered(before), replaced(after, |secret| if known.contains(&secret) { COVER } else { OTHER })]
 }
 
+/// Whether a key of this name has a secret.
+pub fn is_secret(key: &str) -> bool {
+    SECRET.contains(&key)
+}
+
+/// Whether a text is what is shown in the place of a secret.
+pub fn is_cover(text: &str) -> bool {
+    text == COVER.trim_matches('"')
+}
+
 /// Whether a value is what is shown in the place of one.
 pub(crate) fn is_covered(value: &str) -> bool {
     value == COVER || value == OTHER

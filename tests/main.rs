@@ -78,6 +78,7 @@ mod packets_are_sampled_for_sflow;
 mod ports_in_shared_memory_come_and_go;
 mod ports_of_a_pattern_go_with_their_interface;
 mod prefixes_are_translated_into_prefixes;
+mod programs_commit_by_https;
 mod routers_are_joined_by_shared_memory;
 mod routes_by_a_lost_gateway_are_repaired_at_once;
 mod routes_flap_under_traffic_without_loss;

@@ -15,7 +15,7 @@ impl Tree {
     /// nothing.
     ///
     /// # Errors
-    /// Why it stays as it is.
+    /// What is wrong with the line; then the way to its place may be there.
     pub fn run(&mut self, line: &str) -> Result<(), EditError> {
         let words = split(line)?;
         let Some((command, words)) = words.split_first() else { return Ok(()) };
@@ -138,8 +138,18 @@ impl Tree {
         match path.spot {
             Spot::Value(shape) => {
                 let change = change(shape, line, rest)?;
-                let new = changed(find(self, &path.steps), change)?;
-                self.put(&path, new).map(drop)
+                let Some((Step::Key(name, _), way)) = path.steps.split_last() else {
+                    return Err(EditError::Cannot("that has no value".to_owned()));
+                };
+                // A long list is gone through once.
+                let Some(Tree::Table(pairs)) = self.enter(way, true)? else {
+                    return Err(EditError::NoSection(path.canonical().join(" ")));
+                };
+                match pairs.iter_mut().find(|(key, _)| key == name) {
+                    Some((_, old)) => *old = changed(Some(old), change)?,
+                    None => pairs.push((name.clone(), changed(None, change)?)),
+                }
+                Ok(())
             }
             Spot::Keys(_) if rest.is_empty() => self.enter(&path.steps, true).map(drop),
             Spot::Elements { .. } | Spot::Names(..) | Spot::Map(..) => {

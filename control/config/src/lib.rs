@@ -11,12 +11,13 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
-//! `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
+//! `api`, `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
 //! `route`, `routing`, `service`, `system`, `virtual_router`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
 
+mod api;
 mod bfd;
 mod cores;
 mod discovery;
@@ -43,6 +44,7 @@ mod topology;
 mod track;
 mod virtual_router;
 
+pub use api::{Api, Identity, Role, Token, fuzz_tokens};
 pub use bfd::Bfd;
 pub use cores::Cores;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};

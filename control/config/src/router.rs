@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::Api;
 use crate::bfd::Bfd;
 use crate::cores::Cores;
 use crate::discovery::Discovery;
@@ -84,6 +85,8 @@ pub struct Router {
     pub audit: Audit,
     /// The control socket.
     pub control: Control,
+    /// The interface for programs; absent: nothing listens.
+    pub api: Option<Api>,
     /// The Prometheus endpoint; absent: none.
     pub metrics: Option<Metrics>,
     /// The log.

@@ -18,6 +18,7 @@ use crate::memif::memif;
 use crate::mirror_port::mirror_port;
 use notation::duration;
 
+use crate::api::api;
 use crate::bfd::bfd;
 use crate::discovery::discoveries;
 use crate::interface::interfaces;
@@ -187,6 +188,7 @@ fn root_of(
             .section(page, "control", "[control]")
             .map(|s| control(page, s))
             .unwrap_or(default.control),
+        api: root.section(page, "api", "[api]").and_then(|s| api(page, s, files)),
         metrics: (root.section(page, "metrics", "[metrics]")).and_then(|s| metrics(page, s)),
         log: root.section(page, "log", "[log]").map(|s| log(page, s)).unwrap_or_default(),
         text: String::new(),

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`process`]: the daemon, before its first thread | the capabilities of [`NEEDED`]; no program that it runs gains any |
 //! | [`client`]: threads that answer those who may use the control socket | no capability |
-//! | [`reader`]: threads that read what strangers write (metrics, FPM, memif) | no capability, and no system call of [`calls`] |
+//! | [`reader`]: threads that read what strangers write (metrics, HTTPS, FPM, memif) | no capability, and no system call of [`calls`] |
 //!
 //! All threads share one memory, so that this is a second wall and not the first: the first is that
 //! no byte that comes in is believed. What stands behind it is what a fault in a parser could be
@@ -29,7 +29,7 @@ use tracing::{debug, warn};
 pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_NET_ADMIN, "interfaces, routes, rules, the programs at the ports"),
     (Capability::CAP_NET_RAW, "AF_XDP sockets, and packets that Linux sends on"),
-    (Capability::CAP_NET_BIND_SERVICE, "metrics at a port below 1024"),
+    (Capability::CAP_NET_BIND_SERVICE, "metrics, or the interface for programs, at a port below 1024"),
     (Capability::CAP_BPF, "maps and programs"),
     (Capability::CAP_PERFMON, "programs that the kernel does not slow down against guesses"),
     (Capability::CAP_CHOWN, "the group of the control socket"),

@@ -7,6 +7,7 @@
 /// The release of this program.
 pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
+mod api;
 mod command;
 pub mod control;
 mod daemon;

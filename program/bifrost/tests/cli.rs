@@ -27,7 +27,7 @@ fn ok(rig: &Rig, args: &[&str]) -> String {
 }
 
 /// What is shown, as text and as JSON.
-const SUBJECTS: [&str; 22] = [
+const SUBJECTS: [&str; 23] = [
     "ports",
     "interfaces",
     "neighbours",
@@ -48,6 +48,7 @@ const SUBJECTS: [&str; 22] = [
     "bfd",
     "repairs",
     "flowlog",
+    "api",
     "version",
     "routes",
 ];

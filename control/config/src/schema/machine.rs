@@ -48,6 +48,13 @@ pub(super) static CONTROL: &[Key] = &[
     number("revisions", 2, 10_000, "how many configurations that were in force are kept").or("100"),
 ];
 
+pub(super) static API: &[Key] = &[
+    key("listen", Shape::OneOrMore(What::Endpoint), "where it listens, such as 192.0.2.1:8443").needed(),
+    text("certificate", What::Path, "the certificate in PEM; without it one is made, and kept"),
+    text("private_key", What::Path, "the certificate's private key in PEM"),
+    text("tokens", What::Path, "who may use it: what `bifrost token` writes").needed(),
+];
+
 pub(super) static METRICS: &[Key] =
     &[text("listen", What::Endpoint, "where Prometheus asks, such as 127.0.0.1:9117").needed()];
 

@@ -274,6 +274,7 @@ pub static ROOT: &[Key] = &[
     key("fpm", Shape::Table(network::FPM), "FRR's zebra as a source of routes"),
     key("audit", Shape::Table(machine::AUDIT), "the comparison of the plane's tables with Linux's"),
     key("control", Shape::Table(machine::CONTROL), "the control socket, and the history"),
+    key("api", Shape::Table(machine::API), "the interface for programs: HTTPS and JSON"),
     key("metrics", Shape::Table(machine::METRICS), "figures for Prometheus"),
     key("log", Shape::Table(machine::LOG), "what is logged"),
     word("without_ports", &["on", "off"], "whether a file without a port is meant so").or("\"off\""),

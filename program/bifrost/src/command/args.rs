@@ -94,6 +94,11 @@ pub enum Command {
     Cli(crate::shell::Cli),
     /// Print the JSON Schema of router.toml
     Schema,
+    /// Make a token for the interface for programs ([api]), and print it
+    ///
+    /// FILE gets its hash, with the name and the role: a viewer reads, an operator also does what
+    /// leaves the configuration as it is, an admin changes it. A token cannot be printed again.
+    Token(super::token::Token),
     /// Turn what is there into a router.toml: Linux's interfaces and routes, and what FRR is told
     ///
     /// Without ORIGIN both are asked. What comes out changes nothing when it is put in force: it says

@@ -29,6 +29,7 @@ mod show;
 mod sink;
 pub(crate) mod table;
 mod tcpdump;
+mod token;
 mod top;
 mod trace;
 mod trial_view;
@@ -102,6 +103,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Compare(args) => commit::compare(args, connect(socket)?),
         Command::Cli(cli) => return crate::shell::run(cli, socket),
         Command::Schema => schema(),
+        Command::Token(args) => token::token(args),
         Command::Import(asked) => import::import(&asked),
         Command::Reload(args) => handle::reload(args, connect(socket)?),
         Command::Upgrade(output) => handle::upgrade(&output, connect(socket)?),

@@ -55,8 +55,18 @@ fn serve(
     let last_resort = LastResort::install()
         .map_err(|error| Failure::Io { what: "cannot take over the signals".to_owned(), error })?;
     let notify = Notify::from_environment();
-    daemon::run(daemon::Start { router, file, store, registry, signals, last_resort, notify, predecessor })
-        .map_err(Failure::Said)
+    daemon::run(daemon::Start {
+        router,
+        file,
+        store,
+        state: args.state,
+        registry,
+        signals,
+        last_resort,
+        notify,
+        predecessor,
+    })
+    .map_err(Failure::Said)
 }
 
 /// `bifrost bfd`.

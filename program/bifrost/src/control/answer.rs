@@ -8,7 +8,7 @@ use super::feed::Feed;
 use super::protocol::{CaptureRequest, RouteQuery, TraceRequest};
 use super::question::Question;
 use super::revisions::{
-    CommitRequest, Committed, Compared, Expectation, History, LockStatus, LockWish, Text, Who,
+    CommitRequest, Committed, Compared, Expectation, History, LockStatus, LockWish, Refusal, Text, Who,
 };
 use super::status::*;
 use crate::subject::{Answered, Entry, Subject};
@@ -40,7 +40,7 @@ pub trait Answer: Send + Sync {
     fn reload(&self, dry_run: bool, who: &Who) -> Result<String, String>;
 
     /// Puts a configuration in force, into the file and into the history; whole or not at all.
-    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String>;
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, Refusal>;
 
     /// Has the program that is installed take over, and says what came of it.
     fn upgrade(&self) -> Result<String, String>;

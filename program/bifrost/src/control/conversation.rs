@@ -71,7 +71,10 @@ impl Conversation<'_, '_> {
         let answer = self.answer;
         match request {
             Request::Reload { dry_run } => self.whole(answer.reload(*dry_run, &Who::of(self.peer))),
-            Request::Commit(commit) => self.whole(answer.commit(commit, &Who::of(self.peer))),
+            Request::Commit(commit) => {
+                let committed = answer.commit(commit, &Who::of(self.peer));
+                self.whole(committed.map_err(|refusal| refusal.message))
+            }
             Request::Upgrade => self.whole(answer.upgrade()),
             Request::Confirm => self.whole(answer.confirm(&Who::of(self.peer))),
             Request::History => self.whole(answer.history()),

@@ -49,7 +49,8 @@ pub use protocol::{
 pub use question::Question;
 pub use rates::Rates;
 pub use revisions::{
-    CommitRequest, Committed, Compared, Expectation, History, Holder, LockStatus, LockWish, Text, Waits, Who,
+    CommitRequest, Committed, Compared, Expectation, History, Holder, LockStatus, LockWish, Refusal, Text,
+    Waits, Who, Why,
 };
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub(crate) use words::nearest;

@@ -108,6 +108,51 @@ impl Holder {
     }
 }
 
+/// Why a configuration was not put in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Of which kind that is.
+    pub why: Why,
+    /// In words, for the operator.
+    pub message: String,
+    /// Where the configuration is wrong, if that is why.
+    pub mistakes: Vec<notation::Mistake>,
+}
+
+/// Kinds of refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The configuration is wrong.
+    Wrong,
+    /// Linux, FRR, a service or a part of the router does not take it.
+    Refused,
+    /// Somebody has locked it.
+    Locked,
+    /// Something else runs by now than what it was made for.
+    Changed,
+    /// A revision waits to be confirmed.
+    Waits,
+    /// The file was changed by hand.
+    ByHand,
+    /// There is none of what was asked for.
+    Absent,
+    /// It could not be done: the disk, or the daemon is stopping.
+    Failed,
+}
+
+impl Why {
+    /// The same with a message.
+    pub(crate) fn because(self, message: impl Into<String>) -> Refusal {
+        Refusal { why: self, message: message.into(), mistakes: Vec::new() }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Refusal {
+        Why::Failed.because(message)
+    }
+}
+
 /// What came of it, or would.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Committed {

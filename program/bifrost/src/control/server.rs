@@ -147,6 +147,11 @@ impl Server {
         let identity = (metadata.dev(), metadata.ino());
         Ok(Server { shared, threads: vec![accept, sample], path, identity })
     }
+
+    /// The rates that it samples, for others who tell them.
+    pub(crate) fn rates(&self) -> Arc<Rates> {
+        self.shared.rates.clone()
+    }
 }
 
 impl Drop for Server {

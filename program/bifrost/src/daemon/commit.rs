@@ -19,7 +19,7 @@ use super::control::{Control, Door};
 use super::flow_file::since_boot;
 use super::reload::{NEVER, Reloading, unchanged};
 use super::verdict::examine;
-use crate::control::{CommitRequest, Committed, Compared, History, Text, Waits, Who};
+use crate::control::{CommitRequest, Committed, Compared, History, Refusal, Text, Waits, Who, Why};
 
 /// When a way back that could not be written down is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -47,28 +47,29 @@ pub(super) struct Done {
 impl Reloading {
     /// Puts a configuration in force, into the file and into the history, or says what that would
     /// do. On an error all is as it was.
-    pub(super) fn commit(&self, door: &Door, order: &CommitRequest, who: &Who) -> Result<Committed, String> {
+    pub(super) fn commit(&self, door: &Door, order: &CommitRequest, who: &Who) -> Result<Committed, Refusal> {
+        let stays = |why: Why| move |wrong: String| why.because(unchanged(wrong));
         let _turn = self.turn();
         let (file, store) = self.kept()?;
         store.open(false).map_err(refused)?;
         let running = self.running(door)?;
-        let (name, text) = self.text(&order.what, &running)?;
+        let (name, text) = self.text(&order.what, &running).map_err(|error| Why::Absent.because(error))?;
         let back = matches!(order.what, Text::Revision(_) | Text::Before);
         let wait = store.wait().map_err(refused)?;
         if let Some(wait) = wait.filter(|_| *running != text && (!back || order.confirmed.is_some())) {
-            return Err(unchanged(settle_first(wait.revision)));
+            return Err(stays(Why::Waits)(settle_first(wait.revision)));
         }
         if !order.check {
-            self.lock.permits(who).map_err(unchanged)?;
+            self.lock.permits(who).map_err(stays(Why::Locked))?;
         }
         if !order.force {
-            is_based(store, order, &running).map_err(unchanged)?;
+            is_based(store, order, &running).map_err(stays(Why::Changed))?;
             let disk = source::read_text(file).ok();
             if let (Some(from), Some(disk)) = (&order.made_from, &disk)
                 && disk != from
                 && *disk != text
             {
-                return Err(unchanged(format!(
+                return Err(stays(Why::Changed)(format!(
                     "{} has another text by now than what this was made from: {}look at both, then --force \
                      overwrites it",
                     file.display(),
@@ -78,7 +79,7 @@ impl Reloading {
             if disk.is_some_and(|disk| {
                 disk != *running && disk != text && order.made_from.as_ref() != Some(&disk)
             }) {
-                return Err(unchanged(format!(
+                return Err(stays(Why::ByHand)(format!(
                     "{} was changed by hand and is not in force (`bifrost compare running disk`): commit it \
                      first, or --force overwrites it",
                     file.display()
@@ -87,11 +88,13 @@ impl Reloading {
         }
         let router = self.judged(&name, &text)?;
         let mut committed = Committed { running: digest(&running), ..Committed::default() };
-        committed.effects = self.on_control(door, {
+        let told = self.on_control(door, {
             let router = router.clone();
             move |control| control.effects(router)
-        })?;
-        let (breaks, notes) = self.keeps(door, &router, order.force)?;
+        });
+        committed.effects = told.map_err(|wrong| Why::Refused.because(wrong))?;
+        let kept = self.keeps(door, &router, order.force);
+        let (breaks, notes) = kept.map_err(|wrong| Why::Refused.because(wrong))?;
         if order.check {
             committed.effects.extend(self.forecast(door, &router)?);
             committed.effects.extend(notes);
@@ -111,7 +114,8 @@ impl Reloading {
         };
         let wait = order.confirmed.filter(|_| *running != text).map(Duration::from_secs);
         let in_place = order.what == Text::Disk;
-        let done = self.put(door, &running, Entry { router, note, wait, in_place, lenient: false })?;
+        let done = self.put(door, &running, Entry { router, note, wait, in_place, lenient: false });
+        let done = done.map_err(|wrong| Why::Refused.because(wrong))?;
         let status = done.status;
         committed.done = match done.number {
             None => format!("no text changes: {status}"),
@@ -223,7 +227,7 @@ impl Reloading {
         };
         let before = wait.revision - 1;
         let text = store.text(before).map_err(refused)?;
-        let router = self.judged(&format!("revision {before}"), &text)?;
+        let router = self.judged(&format!("revision {before}"), &text).map_err(|wrong| wrong.message)?;
         let note = Revision { how: How::Unconfirmed, of: Some(before), ..note_of_nobody() };
         let running = self.running(door)?;
         let entry = Entry { router, note, wait: None, in_place: false, lenient: true };
@@ -285,10 +289,14 @@ impl Reloading {
     }
 
     /// The configuration that a text is. Files that it names lie beside the daemon's.
-    fn judged(&self, name: &str, text: &str) -> Result<Router, String> {
+    fn judged(&self, name: &str, text: &str) -> Result<Router, Refusal> {
         let folder = self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        let router = Router::from_text(name, text, folder).map_err(|wrong| unchanged(wrong.to_string()))?;
-        let warnings = examine(&router, &self.registry).map_err(unchanged)?;
+        let router = Router::from_text(name, text, folder).map_err(|wrong| Refusal {
+            mistakes: wrong.0.clone(),
+            ..Why::Wrong.because(unchanged(wrong.to_string()))
+        })?;
+        let warnings =
+            examine(&router, &self.registry).map_err(|wrong| Why::Wrong.because(unchanged(wrong)))?;
         warnings.lines().for_each(|warning| warn!("{warning}"));
         Ok(router)
     }
@@ -399,7 +407,7 @@ fn has(file: &Path, text: &str) -> bool {
 }
 
 /// Names a text as long as the daemon lives.
-fn digest(text: &str) -> String {
+pub(crate) fn digest(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     format!("{:016x}", hasher.finish())

@@ -19,6 +19,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::warn;
 
 use super::DaemonError;
+use super::api::Api;
 use super::bfd::Bfd;
 use super::discovery::Discovery;
 use super::fallback::Fallback;
@@ -94,13 +95,14 @@ pub(crate) struct Parts {
     own: Own,
     routing_daemons: RoutingDaemons,
     served: Served,
+    pub(crate) api: Api,
 }
 
 /// How a part judges a configuration: [`Section::check`].
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 14;
+    const COUNT: usize = 15;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -119,6 +121,7 @@ impl Parts {
         Own::check,
         RoutingDaemons::check,
         Served::check,
+        Api::check,
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
@@ -140,8 +143,10 @@ impl Parts {
             own,
             routing_daemons,
             served,
+            api,
         } = self;
         [
+            api,
             sampler,
             logging,
             mirroring,
@@ -202,6 +207,7 @@ impl Control {
                 own: Own::default(),
                 routing_daemons: RoutingDaemons::default(),
                 served: Served::default(),
+                api: Api::default(),
             },
             reloading,
             started: now,
@@ -350,6 +356,7 @@ impl Control {
         parts.own.follow(&std::mem::take(&mut parts.ports.news.to_own), forwarding);
         parts.routing_daemons.follow(forwarding);
         parts.served.follow(forwarding);
+        parts.api.follow();
         self.icmp.follow(forwarding);
         self.peers.tell(forwarding);
         self.tunnels.ask(forwarding);
@@ -395,6 +402,7 @@ impl Control {
         parts.discovery.stop();
         parts.redundancy.stop();
         parts.sharing.stop();
+        parts.api.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
         forwarding.release_all();

@@ -19,6 +19,7 @@
 //! | `rules.rs` | `[graph]`, `[filter]`, `[nat]` |
 //! | `flow_table.rs` | `[flow]` |
 //! | `sflow.rs` | `[sflow]` |
+//! | `api.rs` | `[api]`: where programs are listened to |
 //! | `questions.rs` | answers for the control socket, asked of the control thread |
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
@@ -47,6 +48,7 @@
 //! then, and from the moment that the daemon stops or dies, Linux forwards.
 
 mod absent;
+pub(crate) mod api;
 pub(crate) mod bfd;
 mod bridges;
 mod commit;
@@ -113,6 +115,7 @@ use port::Driver;
 use tracing::{info, warn};
 
 pub use commit::begin;
+pub(crate) use commit::digest;
 pub(crate) use control::Control;
 pub(crate) use forwarding::Forwarding;
 use questions::Questions;
@@ -131,6 +134,8 @@ pub struct Start<'a> {
     pub file: Option<PathBuf>,
     /// What was in force before; absent likewise.
     pub store: Option<Arc<Store>>,
+    /// Where the daemon keeps what is its own.
+    pub state: PathBuf,
     /// The classes of elements that the graph's hooks can name.
     pub registry: graph::Registry,
     /// Signals of this process, taken over before any thread was started.
@@ -200,7 +205,7 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
 }
 
 fn serve(start: Start<'_>) -> Result<(), DaemonError> {
-    let Start { router, file, store, registry, mut signals, last_resort, notify, predecessor } = start;
+    let Start { router, file, store, state, registry, mut signals, last_resort, notify, predecessor } = start;
     // Before any thread is started, for each has what its maker has.
     confine::join(FRR);
     confine::process()?;
@@ -261,6 +266,9 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
             let status = control.forwarding.status_line();
             info!("ready: {status}; control socket {}", access.socket.display());
             notify.ready(&status);
+            if let Some(server) = &server {
+                control.parts.api.begin(&control.forwarding.router, state, answer.clone(), server.rates());
+            }
             go_on(&mut control, &mut signals, &notify, &mut metrics, serve_metrics)
         }
         Err(error) => Err(error),

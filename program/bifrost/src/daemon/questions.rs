@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::control::status::*;
 use crate::control::{
     Answer, CaptureRequest, CommitRequest, Committed, Compared, CopyRequest, Expectation, Feed, History,
-    LockStatus, LockWish, Question, RouteQuery, Text, TraceRequest, Who,
+    LockStatus, LockWish, Question, Refusal, RouteQuery, Text, TraceRequest, Who,
 };
 
 use crate::subject::{Answered, Entry};
@@ -68,7 +68,7 @@ impl Answer for Questions {
         self.reloading.reload(&self.door, dry_run, who)
     }
 
-    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String> {
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, Refusal> {
         self.reloading.commit(&self.door, commit, who)
     }
 

@@ -9,6 +9,7 @@
 //! pages, with arguments or as a stream (routes, flows, traces) is a
 //! [`Request`](crate::control::Request) of its own.
 
+mod api;
 mod bfd;
 mod classifier;
 mod config;
@@ -32,6 +33,7 @@ mod version;
 mod words;
 mod workers;
 
+pub use api::*;
 pub use bfd::*;
 pub use classifier::*;
 pub use config::*;
@@ -65,7 +67,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 21] = [
+pub const ALL: [Entry; 22] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -86,6 +88,7 @@ pub const ALL: [Entry; 21] = [
     Entry::of::<Option<FlowLogStatus>>(),
     Entry::of::<Option<SflowStatus>>(),
     Entry::of::<Option<MirrorPortStatus>>(),
+    Entry::of::<Option<ApiStatus>>(),
     Entry::of::<Version>(),
 ];
 

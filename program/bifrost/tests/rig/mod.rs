@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use bifrost::control::status::*;
 use bifrost::control::*;
 use bifrost::subject::{
-    Answered, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter, RedundancyState, RepairStatus,
-    SharingStatus, VirtualRouterStatus,
+    Answered, ApiAddress, ApiStatus, ApiToken, BfdSession, BfdStatus, DiscoveryStatus, Entry, OtherRouter,
+    RedundancyState, RepairStatus, SharingStatus, VirtualRouterStatus,
 };
 use flowlog::Record;
 use flowlog::record::{Counts, Key};
@@ -409,6 +409,35 @@ fn repairs() -> Vec<RepairStatus> {
     ]
 }
 
+/// One of two addresses is not there.
+fn api() -> ApiStatus {
+    let token = |name: &str, role: &str, requests| ApiToken {
+        name: name.into(),
+        role: role.into(),
+        requests,
+        last: None,
+    };
+    let address = |address: &str, trouble: Option<&str>| ApiAddress {
+        address: address.into(),
+        listens: trouble.is_none(),
+        trouble: trouble.map(str::to_owned),
+    };
+    ApiStatus {
+        listen: vec![
+            address("192.0.2.1:8443", None),
+            address("[2001:db8::1]:8443", Some("Cannot assign requested address (os error 99)")),
+        ],
+        fingerprint: Some("5C:".repeat(31) + "5C"),
+        certificate: Some("/var/lib/bifrost/api/certificate.pem".into()),
+        trouble: None,
+        tokens: vec![token("ansible", "admin", 1_234), token("wall", "viewer", 0)],
+        connections: 2,
+        requests: 1_234,
+        refused_tokens: 7,
+        refused_connections: 0,
+    }
+}
+
 /// Most flows are shared.
 fn sharing() -> SharingStatus {
     SharingStatus {
@@ -560,6 +589,7 @@ impl Answer for Fake {
             "sharing" => boxed(Ok(Some(sharing()))),
             "bfd" => boxed(Ok(Some(sessions()))),
             "repairs" => boxed(Ok(repairs())),
+            "api" => boxed(Ok(Some(api()))),
             other => Err(format!("no {other} here")),
         }
     }
@@ -608,7 +638,7 @@ impl Answer for Fake {
         Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))
     }
 
-    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, String> {
+    fn commit(&self, commit: &CommitRequest, who: &Who) -> Result<Committed, Refusal> {
         assert!(who.user.is_some(), "the kernel says who asks");
         let effects = vec!["[police]: other limits".to_owned()];
         let running = "0123456789abcdef".to_owned();
@@ -618,7 +648,9 @@ impl Answer for Fake {
                 let done = format!("revision 8 is in force: {:?} {:?}", commit.what, commit.confirmed);
                 Ok(Committed { effects, running, revision: Some(8), done })
             }
-            _ => Err("the configuration stays as it is: something else was put in force meanwhile".into()),
+            _ => Err("the configuration stays as it is: something else was put in force meanwhile"
+                .to_owned()
+                .into()),
         }
     }
 

@@ -63,6 +63,11 @@ impl Api {
         rates: Arc<Rates>,
     ) {
         self.ground = Some(Ground { state, answer, rates });
+        self.resume(router);
+    }
+
+    /// Serves again, after [`Api::stop`].
+    pub(super) fn resume(&mut self, router: &Router) {
         let Some(plan) = &router.api else { return };
         match self.ready(plan, false) {
             Ok(running) => self.serve(Some(running)),

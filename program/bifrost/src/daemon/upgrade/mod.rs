@@ -169,6 +169,7 @@ impl Control {
         // If it comes to nothing.
         parts.redundancy.go_on(active.clone());
         parts.sharing.stop();
+        parts.api.stop();
         let (known, names) = (interfaces(&forwarding.plane), forwarding.interface_names());
         let handed = forwarding.plane.hand_over();
         saving.save(forwarding, parts.logging.log().is_some(), names);
@@ -203,5 +204,6 @@ impl Control {
         parts.logging = Logging::new(log);
         parts.ports.expect(forwarding);
         parts.ports.take(forwarding, |_| {});
+        parts.api.resume(&forwarding.router);
     }
 }

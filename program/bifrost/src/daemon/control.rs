@@ -270,6 +270,7 @@ impl Control {
         }
         self.icmp.follow(&self.forwarding);
         self.forwarding.restore_flows(self.parts.logging.log());
+        self.parts.redundancy.lease(&self.forwarding);
         let taking = |forwarding: &Forwarding| {
             notify.starting(|| format!("taking ports: {}", forwarding.status_line()));
         };

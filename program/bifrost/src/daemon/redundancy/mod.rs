@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use config::VirtualRouter;
 use mirror::netlink::address::Address;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::forwarding::Forwarding;
 use super::orders::{Orders, orders};
@@ -37,7 +37,7 @@ use super::section::{Change, Section};
 use crate::subject::VirtualRouterStatus;
 use accepted::Accepted;
 use group::Facts;
-use thread::{ActiveNames, Order, Runner};
+use thread::{ActiveNames, HANDED_ON, Order, Runner};
 
 /// How long the thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -117,14 +117,39 @@ impl Redundancy {
     }
 
     /// Hands everything over, if there is somebody, and ends the thread. Until then packets are
-    /// forwarded as ever. Names what nobody took over.
-    pub(super) fn stop(&mut self) -> Vec<String> {
+    /// forwarded as ever.
+    pub(super) fn stop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        if running.orders.ask(Order::Stop).recv_timeout(HANDOVER).is_err() {
+            warn!("redundancy: not everything was handed over in time");
+        }
+    }
+
+    /// As [`Redundancy::stop`], for another process of this router. What no other router takes over
+    /// the driver goes on with until that process does: names of these.
+    pub(super) fn leave(&mut self) -> Vec<String> {
         let Some(running) = self.running.take() else { return Vec::new() };
         if running.orders.ask(Order::Stop).recv_timeout(HANDOVER).is_ok() {
             return Vec::new();
         }
-        warn!("redundancy: not everything was handed over in time");
-        running.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let active = running.active.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A thread that does not answer is gone with the process.
+        let _ = running.orders.ask(Order::Leave).recv_timeout(PATIENCE);
+        active
+    }
+
+    /// Lets the driver take frames for those from the first on, before their thread speaks.
+    pub(super) fn lease(&self, forwarding: &Forwarding) {
+        let Ok(driver) = forwarding.plane.driver().virtual_routers() else { return };
+        let active = forwarding.router.vrrp.iter().filter(|router| self.go_on.contains(&router.name));
+        for router in active {
+            if let Some(id) = forwarding.plane.interface_named(&router.interface) {
+                let mac = vrrp::frame::virtual_mac(router.id, router.is_ipv6());
+                if let Err(error) = driver.lease(id, mac.0, HANDED_ON) {
+                    debug!("redundancy {}: {error}", router.name);
+                }
+            }
+        }
     }
 
     /// Whether there are such: they do not wait until all else is done.

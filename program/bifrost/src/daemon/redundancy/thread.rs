@@ -35,6 +35,8 @@ pub(super) enum Order {
     Status(Sender<Vec<VirtualRouterStatus>>),
     /// Hand over all, and end.
     Stop(Sender<()>),
+    /// End at once, for another process of this router goes on.
+    Leave(Sender<()>),
 }
 
 /// Virtual routers that move together.
@@ -59,6 +61,8 @@ pub(super) struct Runner {
     places: Vec<(usize, usize)>,
     begun: Instant,
     ends: Option<Sender<()>>,
+    /// Another process goes on.
+    leaves: bool,
     active: ActiveNames,
     /// Those that another process was active for until now.
     go_on: Vec<String>,
@@ -69,6 +73,8 @@ pub(super) type ActiveNames = Arc<Mutex<Vec<String>>>;
 
 /// Frames heard in a row by one interface before something else has its turn.
 const FRAMES: usize = 64;
+/// For so long the driver goes on by itself until another process of this router does.
+pub(super) const HANDED_ON: Duration = Duration::from_secs(2);
 /// When announcements are repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -83,7 +89,19 @@ impl Runner {
         let begun = Instant::now();
         let (sets, places) = (Vec::new(), Vec::new());
         let links = HashMap::new();
-        Runner { inbox, driver, accepted, sets, links, places, begun, ends: None, active, go_on }
+        Runner {
+            inbox,
+            driver,
+            accepted,
+            sets,
+            links,
+            places,
+            begun,
+            ends: None,
+            leaves: false,
+            active,
+            go_on,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -105,7 +123,8 @@ impl Runner {
                 self.act(number, actions, now);
                 self.announce_again(number, now);
             }
-            if self.ends.is_some() && !self.sets.iter().any(|together| together.set.answers()) {
+            let answers = self.sets.iter().any(|together| together.set.answers());
+            if self.ends.is_some() && (self.leaves || !answers) {
                 return self.end();
             }
             self.publish();
@@ -268,6 +287,13 @@ impl Runner {
                     self.act(number, actions, now);
                 }
                 self.ends = Some(answer);
+            }
+            Order::Leave(answer) => {
+                for Together { set, groups, .. } in &self.sets {
+                    let answering = groups.iter().filter(|_| set.answers());
+                    answering.for_each(|group| group.take(HANDED_ON, &self.driver));
+                }
+                (self.ends, self.leaves) = (Some(answer), true);
             }
         }
     }
@@ -446,10 +472,12 @@ impl Runner {
 
     /// Nothing is answered for any more.
     fn end(mut self) {
-        let Runner { sets, driver, accepted, .. } = &mut self;
+        let Runner { sets, driver, accepted, leaves, .. } = &mut self;
         for group in sets.iter_mut().flat_map(|together| &mut together.groups) {
             group.accept(false, accepted);
-            group.keep_from_linux(&[], driver);
+            if !*leaves {
+                group.keep_from_linux(&[], driver);
+            }
         }
         let ends = self.ends.take();
         drop(self.accepted);

@@ -173,10 +173,12 @@ fn hostile_bytes_close_the_connection_and_nothing_else() {
 
 #[test]
 fn who_takes_over_has_the_address_when_it_is_free() {
+    let mut world = World::small(quiet());
+    // In the world's own network.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut fpm = FpmOptions::new(taken.local_addr().unwrap());
     fpm.patient = true;
-    let mut world = World::small(Options { fpm: Some(fpm), ..quiet() });
+    world.mirror = mirror::Mirror::new(Options { fpm: Some(fpm), ..quiet() }).unwrap();
     assert_eq!(world.mirror.fpm_address(), None);
     let address = taken.local_addr().unwrap();
     drop(taken);

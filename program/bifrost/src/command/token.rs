@@ -9,7 +9,8 @@ use clap::Args as Arguments;
 use config::{Role, Token as Known, source};
 
 use super::Failure;
-use super::table::print;
+use super::args::Output;
+use super::table::{print, print_value};
 use crate::api::{hash_of, new_token};
 
 /// `token`.
@@ -24,6 +25,9 @@ pub struct Token {
     /// The file of tokens that [api] names
     #[arg(long, value_name = "FILE", default_value = "/etc/bifrost/tokens")]
     pub file: PathBuf,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -61,5 +65,9 @@ pub fn token(args: Token) -> Result<(), Failure> {
     });
     written.map_err(|error| fail("write", error))?;
     eprintln!("{} is known to {file}; `bifrost reload` makes the router know it", args.name);
+    if args.output.json {
+        let role = args.role.word();
+        return print_value(&serde_json::json!({ "name": args.name, "role": role, "token": token }));
+    }
     print(&format!("{token}\n"))
 }

@@ -37,6 +37,12 @@ fn of_what_each_lane_carries() {
             let ports = net.router.show("ports").unwrap();
             let taken = |port: &serde_json::Value| port["lane"] == lane;
             assert!(ports.as_array().unwrap().iter().all(taken), "{ports}");
+            // By its own program: the old one counts elsewhere.
+            wait_for("packets by the new process", Duration::from_secs(5), || match net.lanes() {
+                (carried, worked) if carried + worked > 1000 => Ok(()),
+                lanes => Err(format!("{lane}: {lanes:?}")),
+            })
+            .unwrap();
         }
         let sent = flows.stop();
         sink.has_received(sent, Duration::from_secs(2))
@@ -45,8 +51,9 @@ fn of_what_each_lane_carries() {
             assert_eq!(ping.lost(), 0, "{lane}: {ping:?}");
         }
         let linux = net.router.host().linux_forwarded().unwrap() - linux;
-        // What arrives before routes lead to the last port: some milliseconds each time.
-        let most = if lane == "express" { sent / 20 } else { sent };
+        // What arrives before routes lead to the last port, and what is for workers until they have
+        // their sockets: some milliseconds, and some tenths of a second each time.
+        let most = if lane == "express" { sent / 20 } else { sent / 2 };
         assert!(linux <= most, "{lane}: Linux forwarded {linux} of {sent}");
         net.reachable();
     }

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`plane`] | all of it, as the control thread sees it |
-//! | `taking` | taking an interface and giving it back |
+//! | `attach` | taking an interface and giving it back |
 //! | `handed` | ports handed from one process to another |
 //! | [`shared`] | a port in shared memory, and Linux's side of it |
 //! | `totals` | what a port counted in all its lives |

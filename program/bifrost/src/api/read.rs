@@ -44,6 +44,10 @@ pub(super) fn history(known: &Known, _: &Asked) -> Result<Reply, Problem> {
     Reply::json(&known.answer.history().map_err(busy)?)
 }
 
+pub(super) fn expect(known: &Known, _: &Asked) -> Result<Reply, Problem> {
+    Reply::json(&known.answer.expect().map_err(busy)?)
+}
+
 pub(super) fn compare(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
     let which = |name: &str, default: Text| match asked.query.get(name).map(String::as_str) {
         None => Ok(default),
@@ -67,7 +71,11 @@ pub(super) fn compare(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
 }
 
 pub(super) fn subjects(_: &Known, _: &Asked) -> Result<Reply, Problem> {
-    let own = [("routes", "Routes, as they come"), ("flows", "The flow table, and flows in it")];
+    let own = [
+        ("routes", "Routes, as they come"),
+        ("flows", "The flow table, and flows in it"),
+        ("expect", "The sentences of [expect], and whether each holds now"),
+    ];
     let all = subject::ALL.iter().map(|entry| (entry.name, entry.about)).chain(own);
     Reply::json(&all.map(|(name, about)| json!({ "name": name, "about": about })).collect::<Vec<_>>())
 }

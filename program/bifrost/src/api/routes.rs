@@ -34,6 +34,7 @@ impl Route {
 }
 
 /// A parameter.
+#[derive(Clone, Copy)]
 pub(super) struct Parameter {
     pub name: &'static str,
     /// `boolean`, `integer` or `string`.
@@ -80,7 +81,7 @@ const FLOWS: &[Parameter] = &[
     parameter("limit", "integer", "so many at most"),
 ];
 
-pub(super) static ROUTES: [Route; 22] = [
+pub(super) static ROUTES: [Route; 23] = [
     Route {
         method: "GET",
         path: "/v1/config",
@@ -153,10 +154,10 @@ pub(super) static ROUTES: [Route; 22] = [
         about: "Goes back to the revision before, or to another",
         query: &[
             parameter("to", "integer", "a revision; without it the one before"),
-            COMMITTING[0].copy(),
-            COMMITTING[1].copy(),
-            COMMITTING[2].copy(),
-            COMMITTING[4].copy(),
+            COMMITTING[0],
+            COMMITTING[1],
+            COMMITTING[2],
+            COMMITTING[4],
         ],
         bodies: &[],
         answers: COMMITTED,
@@ -167,7 +168,7 @@ pub(super) static ROUTES: [Route; 22] = [
         path: "/v1/reload",
         role: Admin,
         about: "Reads the router's file again, and the files that it names",
-        query: &[COMMITTING[0].copy()],
+        query: &[COMMITTING[0]],
         bodies: &[],
         answers: &[media(JSON, "what came of it", "Done")],
         act: write::reload,
@@ -271,6 +272,16 @@ pub(super) static ROUTES: [Route; 22] = [
         act: read::flows,
     },
     Route {
+        method: "GET",
+        path: "/v1/show/expect",
+        role: Viewer,
+        about: "The sentences of [expect], and whether each holds now",
+        query: &[],
+        bodies: &[],
+        answers: &[media(JSON, "see docs/json.md", "")],
+        act: read::expect,
+    },
+    Route {
         method: "DELETE",
         path: "/v1/flows",
         role: Operator,
@@ -321,9 +332,3 @@ pub(super) static ROUTES: [Route; 22] = [
         act: openapi::document,
     },
 ];
-
-impl Parameter {
-    const fn copy(&self) -> Parameter {
-        Parameter { name: self.name, kind: self.kind, about: self.about }
-    }
-}

@@ -16,6 +16,7 @@ use wire::{Headers, icmp4, icmp6, protocol, tcp};
 
 use super::control::{Control, Door};
 use super::reload::Reloading;
+use crate::screen::units;
 
 /// Entries of the flow table looked at before others may free theirs.
 const STEP: u32 = 4096;
@@ -127,23 +128,23 @@ impl Found {
     }
 
     fn told(self, filter: &Filter) -> Vec<String> {
-        let all = thousands(self.flows);
+        let all = units::count(self.flows);
         let dropped: u64 = self.dropped.values().sum();
         let mut lines = vec![match dropped {
             0 => format!("flows: of {all} that live none would be dropped that is not dropped now"),
-            some => format!("flows: of {all} that live {} would be dropped", thousands(some)),
+            some => format!("flows: of {all} that live {} would be dropped", units::count(some)),
         }];
         let mut droppers: Vec<(Dropper, u64)> = self.dropped.into_iter().collect();
         droppers.sort_by_key(|((hook, rule), count)| (u64::MAX - count, *hook, *rule));
         for ((hook, rule), count) in droppers.iter().take(TOP) {
-            lines.push(format!("  {} {}", thousands(*count), by(filter, *hook, *rule)));
+            lines.push(format!("  {} {}", units::count(*count), by(filter, *hook, *rule)));
         }
         if let Some((_, rest)) = droppers.split_at_checked(TOP).filter(|(_, rest)| !rest.is_empty()) {
             let count: u64 = rest.iter().map(|(_, count)| count).sum();
-            lines.push(format!("  {} by {} others", thousands(count), rest.len()));
+            lines.push(format!("  {} by {} others", units::count(count), rest.len()));
         }
         if self.freed > 0 {
-            lines.push(format!("flows: {} that are dropped now would pass", thousands(self.freed)));
+            lines.push(format!("flows: {} that are dropped now would pass", units::count(self.freed)));
         }
         lines
     }
@@ -268,19 +269,6 @@ fn droppers(compiled: &Compiled, now: &Now, packets: &[Packet]) -> Vec<Option<Dr
         }
     }
     droppers
-}
-
-/// `81,200`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
+use notation::grouped;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -262,7 +263,7 @@ fn in_range(
 
 /// `1 to 1,024`.
 fn ends(range: &RangeInclusive<u64>) -> String {
-    format!("{} to {}", thousands(*range.start()), thousands(*range.end()))
+    format!("{} to {}", grouped(*range.start()), grouped(*range.end()))
 }
 
 pub(crate) fn number_of(value: &DeValue) -> Option<i128> {
@@ -292,17 +293,4 @@ fn list<'w>(words: impl Iterator<Item = &'w str>, and: &str) -> String {
         Some(last) if !words.is_empty() => format!("{} {and} {last}", words.join(", ")),
         last => last.unwrap_or_default(),
     }
-}
-
-/// `1,500,000`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -1,13 +1,14 @@
 //! The multi-queue router's load of 2008: three sizes, flows that come and go, a full table.
 
 use lab::prefixes::{Random, ipv4};
+use notation::grouped;
 
 use crate::frames::{MIX, flows_inside};
 use crate::load::sizes;
 use crate::measure::on_last_core;
 use crate::memory::{self, How, Router};
 use crate::network::{Forwarder, Network};
-use crate::outcome::{Cell, Table, whole};
+use crate::outcome::{Cell, Table};
 use crate::ruleset::Judge;
 use crate::{Experiment, ExperimentError, Outcome, Run};
 use traffic::rate::Rate;
@@ -29,7 +30,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     let mut random = Random(20_261_121);
     let routes = ipv4(run.either(ROUTES, 2000), &mut random);
     let mut table = Table::new(
-        format!("64 bytes 45 %, 576 bytes 25 %, 1500 bytes 30 %; {} routes", whole(routes.len() as u64)),
+        format!("64 bytes 45 %, 576 bytes 25 %, 1500 bytes 30 %; {} routes", grouped(routes.len() as u64)),
         &["", "cores", "kpps", "Gb/s of frames", "new flows/s"],
     );
     table.row("seed: Linux 2.6.27, 10 Gb/s cards", [2.into(), 960.0.into(), 6.2.into(), 31_000.0.into()]);

@@ -83,7 +83,7 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
         let seed = if count == 300_000 || count == 1_000_000 { FIB_TRIE.into() } else { "".into() };
         let megabytes = tables.memory().worker_bytes as f64 / 1e6;
         table.row(
-            crate::outcome::whole(count as u64),
+            notation::grouped(count as u64),
             [
                 seed,
                 in_sequence.into(),

@@ -1,5 +1,6 @@
 //! What comes out of an experiment, as text, as JSON, and as a section of a page.
 
+use notation::grouped;
 use serde::Serialize;
 use trial::page::{Chart, Section, Table as PageTable};
 
@@ -110,7 +111,7 @@ impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Cell::Figure(value) => f.write_str(&figure(*value)),
-            Cell::Count(count) => f.write_str(&whole(*count)),
+            Cell::Count(count) => f.write_str(&grouped(*count)),
             Cell::Text(text) => f.write_str(text),
             Cell::Nothing => f.write_str("-"),
         }
@@ -122,7 +123,7 @@ pub fn figure(value: f64) -> String {
     let size = value.abs();
     let sign = if value < 0.0 { "-" } else { "" };
     if size >= 99.95 {
-        format!("{sign}{}", whole(size.round() as u64))
+        format!("{sign}{}", grouped(size.round() as u64))
     } else if size >= 9.995 {
         format!("{value:.1}")
     } else if size >= 0.0995 || value == 0.0 {
@@ -130,19 +131,6 @@ pub fn figure(value: f64) -> String {
     } else {
         format!("{value:.4}")
     }
-}
-
-/// A whole number, thousands set apart.
-pub fn whole(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 impl Table {
@@ -312,7 +300,6 @@ mod tests {
         ] {
             assert_eq!(figure(value), text);
         }
-        assert_eq!((whole(7), whole(1_000)), ("7".to_owned(), "1,000".to_owned()));
         assert_eq!(Cell::from(f64::NAN), Cell::Nothing);
     }
 

@@ -2,13 +2,14 @@
 //! filter and connection tracking take of them; for flows that come and go, and for two that stay.
 
 use lab::prefixes::{Random, ipv4};
+use notation::grouped;
 use trial::page::{Axis, Chart, Series};
 
 use crate::frames::{Flow, flows_inside};
 use crate::measure::on_last_core;
 use crate::memory::{self, How, Router};
 use crate::network::{Forwarder, Network};
-use crate::outcome::{Cell, Table, whole};
+use crate::outcome::{Cell, Table};
 use crate::ruleset::Judge;
 use crate::{Experiment, ExperimentError, Outcome, Run};
 use traffic::rate::Rate;
@@ -43,7 +44,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     let full = ipv4(run.either(FULL, 5000), &mut random);
     outcome.note(format!(
         "Small table: 16 routes; full table: {} (214,394 then). Flow load: {TOGETHER} flows at a time, {LENGTH} packets each, new ones after them; single: two flows to one destination. 64-byte UDP.",
-        whole(full.len() as u64)
+        grouped(full.len() as u64)
     ));
     outcome.note("The seed's filter row had the modules loaded and no rule; here 600 rules stand in the list, and the last one matches.");
     on_last_core(|| in_memory(run, outcome, &full))?;

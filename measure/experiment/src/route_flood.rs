@@ -6,6 +6,7 @@
 //! for one destination, and for ever more of them.
 
 use lab::prefixes::{Random, ipv4};
+use notation::grouped;
 use trial::page::{Axis, Chart, Series};
 
 use crate::frames::{Flow, flows_inside};
@@ -13,7 +14,7 @@ use crate::load::DESTINATIONS;
 use crate::measure::on_last_core;
 use crate::memory::{self, How, Router};
 use crate::network::{Forwarder, Network};
-use crate::outcome::{Cell, Table, whole};
+use crate::outcome::{Cell, Table};
 use crate::ruleset::Judge;
 use crate::{Experiment, ExperimentError, Outcome, Run};
 use traffic::rate::Rate;
@@ -47,7 +48,7 @@ fn memory_part(
     let tables = memory::tables(routes)?;
     let mut router = Router::new(&tables.view(), Judge::Nothing)?;
     let mut table = Table::new(
-        format!("the whole router in memory, {} routes, 64 bytes, one core", whole(routes.len() as u64)),
+        format!("the whole router in memory, {} routes, 64 bytes, one core", grouped(routes.len() as u64)),
         &["destinations", "seed, kpps (2 cores)", "now, cycles a packet", "now, kpps"],
     );
     let mut line = Vec::new();
@@ -63,7 +64,7 @@ fn memory_part(
             4096 => "950",
             _ => "",
         };
-        let cycles = measure(whole(count as u64), seed, flows_inside(routes, count, &mut random))?;
+        let cycles = measure(grouped(count as u64), seed, flows_inside(routes, count, &mut random))?;
         line.push((count as f64, cycles));
     }
     // Every /24 that there is a route in, each once, far from the one before: of all orders the one
@@ -108,12 +109,12 @@ fn network_part(
         rates.push(of_it);
     }
     let mut table = Table::new(
-        format!("over veth, {} routes, 64 bytes, one core forwards", whole(routes.len() as u64)),
+        format!("over veth, {} routes, 64 bytes, one core forwards", grouped(routes.len() as u64)),
         &["destinations", "Linux, kpps", "Bifrost, kpps", "ratio"],
     );
     for (n, count) in counts.iter().enumerate() {
         let (linux, bifrost) = (rates[0][n], rates[1][n]);
-        table.row(whole(*count as u64), [linux, bifrost, bifrost / linux].map(Cell::from));
+        table.row(grouped(*count as u64), [linux, bifrost, bifrost / linux].map(Cell::from));
     }
     outcome.tables.push(table);
     Ok(())

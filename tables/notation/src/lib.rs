@@ -11,5 +11,5 @@ mod quantity;
 mod time;
 
 pub use mistake::{Hint, Mistake, Page, carets, list, near, printable};
-pub use quantity::{Quantity, scaled, size};
+pub use quantity::{Quantity, grouped, scaled, size};
 pub use time::{duration, lasting, seconds};

@@ -93,6 +93,19 @@ pub fn scaled(value: f64, between: &str) -> String {
     format!("{value:.digits$}{between}{unit}")
 }
 
+/// A whole number, its thousands set apart: `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +155,11 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(scaled(value, " "), text);
         }
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let all = [0, 999, 1_000, 1_234_567, u64::MAX].map(grouped);
+        assert_eq!(all, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use notation::grouped;
 use wire::Reason;
 
 use super::{Picture, PictureEdge, PictureNode, Port};
@@ -156,19 +157,6 @@ fn rate(per_second: f64) -> String {
         _ => usize::from(value < 99.95),
     };
     format!("{value:.digits$} {unit}")
-}
-
-/// `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

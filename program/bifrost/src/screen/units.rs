@@ -1,5 +1,6 @@
 //! Numbers as people read them.
 
+pub use notation::grouped as count;
 use notation::scaled;
 
 /// Packets a second: `950`, `12.3 k`, `2.57 M`.
@@ -30,19 +31,6 @@ pub fn share(share: f64) -> String {
     } else {
         format!("{percent:.1} %")
     }
-}
-
-/// `1,234,567`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A span of time: `42s`, `3m 07s`, `2h 05m`, `3d 04h`.

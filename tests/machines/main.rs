@@ -16,6 +16,7 @@ mod machines {
     mod guests_have_what_this_kernel_may_lack;
     mod interfaces_of_the_file_are_made;
     mod tagged;
+    mod the_service_runs_under_systemd;
     mod tunnels_are_forwarded;
     mod vlans_are_forwarded;
     mod vrfs;

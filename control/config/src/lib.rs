@@ -61,6 +61,6 @@ pub use routing::*;
 pub use sections::OpenError;
 pub use service::*;
 pub use sharing::Sharing;
-pub use system::{Syslog, System};
+pub use system::{RootLogin, Shell, Ssh, Syslog, System, User};
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::Api;
+use crate::api::{Api, Role};
 use crate::bfd::Bfd;
 use crate::cores::Cores;
 use crate::discovery::Discovery;
@@ -326,6 +326,8 @@ pub struct Control {
     pub socket: PathBuf,
     /// Group that may use it; `None`: root's.
     pub group: Option<String>,
+    /// Group that may do what leaves the configuration as it is; `None`: nobody else.
+    pub operate_group: Option<String>,
     /// Group that may ask, and change nothing; `None`: nobody else.
     pub read_group: Option<String>,
     /// Its permissions.
@@ -334,11 +336,24 @@ pub struct Control {
     pub revisions: usize,
 }
 
+impl Control {
+    /// The key of a role's group, and that.
+    pub fn group_of(&self, role: Role) -> (&'static str, Option<&str>) {
+        let (key, group) = match role {
+            Role::Admin => ("group", &self.group),
+            Role::Operator => ("operate_group", &self.operate_group),
+            Role::Viewer => ("read_group", &self.read_group),
+        };
+        (key, group.as_deref())
+    }
+}
+
 impl Default for Control {
     fn default() -> Control {
         Control {
             socket: PathBuf::from("/run/bifrost/control.sock"),
             group: None,
+            operate_group: None,
             read_group: None,
             mode: 0o660,
             revisions: 100,

@@ -33,7 +33,7 @@ use crate::section::{Found, Section, kind, number_of};
 use crate::service::services;
 use crate::sharing::sharing;
 use crate::source;
-use crate::system::system;
+use crate::system::{User, system};
 use crate::virtual_router::virtual_routers;
 
 const SWITCH: &[(&str, Switch)] = &[("auto", Switch::Auto), ("on", Switch::On), ("off", Switch::Off)];
@@ -180,7 +180,7 @@ fn root_of(
         bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
         sharing: root.section(page, "sharing", "[sharing]").and_then(|s| sharing(page, s, files)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
-        system: root.section(page, "system", "[system]").map(|s| system(page, s)).unwrap_or_default(),
+        system: root.section(page, "system", "[system]").map(|s| system(page, s, files)).unwrap_or_default(),
         services: root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default(),
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
@@ -199,6 +199,9 @@ fn root_of(
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
+    }
+    if let Some(value) = root.value("system") {
+        has_groups(page, value, &router);
     }
     *none_wanted = root.choice(page, "without_ports", &[("on", true), ("off", false)]).unwrap_or(false);
     if let (true, false, Some(at)) =
@@ -231,6 +234,19 @@ fn root_of(
     }
     root.finish(page);
     router
+}
+
+/// That what accounts may do is said by a group.
+fn has_groups(page: &mut Page, value: &Spanned<DeValue>, router: &Router) {
+    for user in &router.system.users {
+        let (key, group) = router.control.group_of(user.role);
+        if group.is_none() {
+            let User { name, role, .. } = user;
+            let message =
+                format!("[system.user.{name}] is of the role {:?}, for which there is no group", role.word());
+            page.wrong(value.span(), message, Hint::expected(format!("[control] {key}, which names one")));
+        }
+    }
 }
 
 fn foreign(page: &mut Page, root: &mut Section, key: &'static str) -> Foreign {
@@ -540,7 +556,8 @@ fn control(page: &mut Page, mut section: Section) -> Control {
                 }
             })
         };
-    let (group, read_group) = (group("group", "adm"), group("read_group", "monitoring"));
+    let (group, operate_group, read_group) =
+        (group("group", "adm"), group("operate_group", "operators"), group("read_group", "monitoring"));
     let mode = section.text(page, "mode", "permissions in octal, in quotes, such as \"0660\"", |text| {
         match u32::from_str_radix(text, 8) {
             Ok(mode) if mode <= 0o777 && text.len() >= 3 && !text.starts_with('+') => Ok(mode),
@@ -552,6 +569,7 @@ fn control(page: &mut Page, mut section: Section) -> Control {
     Control {
         socket: socket.map_or(default.socket, |found| found.value),
         group: group.map(|found| found.value),
+        operate_group: operate_group.map(|found| found.value),
         read_group: read_group.map(|found| found.value),
         mode: mode.map_or(default.mode, |found| found.value),
         revisions: revisions.map_or(default.revisions, |number| number as usize),

@@ -193,7 +193,7 @@ const LEAST: [&str; 7] = [
     "[nat]\n[[nat.rule]]\nname = \"a\"\ntype = \"masquerade\"\nout = \"wan0\"\n",
 ];
 
-const MORE: [&str; 12] = [
+const MORE: [&str; 13] = [
     "[interface.x]\n",
     "[interface.x]\nkind = \"vlan\"\nparent = \"p\"\nid = 1\n",
     "[interface.x]\nkind = \"bond\"\nmode = \"802.3ad\"\n",
@@ -202,9 +202,10 @@ const MORE: [&str; 12] = [
     "[[route]]\nto = \"192.0.2.0/24\"\nvia = \"198.51.100.1\"\n",
     "[vrrp.x]\ninterface = \"eth1\"\nid = 1\naddresses = [\"192.0.2.1\"]\n",
     "[discovery.x]\ninterface = \"eth1\"\n[discovery.x.ipv4]\n[discovery.x.ipv6]\n",
+    "[control]\ngroup = \"adm\"\n[system]\n[system.user.ann]\nrole = \"admin\"\n[system.ssh]\n",
     "[system]\n[system.syslog]\nservers = [\"192.0.2.1\"]\n",
     "[service]\n[service.dhcp]\ninterfaces = [\"eth1\"]\n",
-    "[service.ntp]\nservers = [\"192.0.2.1\"]\n",
+    "[service.lldp]\n[service.ntp]\nservers = [\"192.0.2.1\"]\n",
     "[log]\n[control]\n[audit]\n[tables]\n[workers]\n[memory]\n",
 ];
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use config::{Cores, Interface, Kind, Machine, Route, Router, Routing};
+use config::{Cores, Interface, Kind, Machine, Route, Router, Routing, System};
 
 use crate::write;
 
@@ -31,6 +31,8 @@ pub struct Draft {
     pub(crate) interfaces: BTreeMap<String, Interface>,
     /// In the order in which they were found.
     pub(crate) routes: Vec<Route>,
+    /// The machine itself.
+    pub(crate) system: System,
     /// Sections that FRR is told, as they are written.
     pub(crate) routing: String,
     /// Cards that could be ports.
@@ -137,6 +139,16 @@ impl Draft {
         }
         let needs = format!("{NO_PORTS}{body}");
         body += &self.sound(&needs, sections, false);
+        let system = write::system(&self.system);
+        match said.as_ref().map(|router| &router.system).filter(|there| **there != System::default()) {
+            Some(there) if !system.is_empty() && *there != self.system => {
+                self.leave("the file", "[system]", "it is there otherwise, and stays as it is");
+            }
+            None if !system.is_empty() => {
+                body += &self.sound(NO_PORTS, vec![("[system]".to_owned(), system)], false);
+            }
+            _ => {}
+        }
         let routing = std::mem::take(&mut self.routing);
         match said.as_ref().map(|router| &router.routing).filter(|routing| routing.says_any()) {
             Some(there) if !routing.is_empty() => {

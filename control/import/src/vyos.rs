@@ -1,4 +1,5 @@
-//! VyOS's `config.boot`: interfaces, VRFs and static routes. Other parts are told, each by its name.
+//! VyOS's `config.boot`: interfaces, VRFs, static routes, and the machine itself. Other parts are
+//! told, each by its name.
 
 use std::net::IpAddr;
 
@@ -42,6 +43,7 @@ impl Draft {
             match section.name() {
                 "interfaces" => section.children.iter().for_each(|it| self.vyos_interface(file, it)),
                 "vrf" => section.children.iter().for_each(|it| self.vyos_vrf(file, it)),
+                "system" => self.vyos_system(file, section),
                 "protocols" => self.protocols(file, section, None),
                 _ => self.not_taken(file, section, &[]),
             }
@@ -129,6 +131,26 @@ impl Draft {
                 self.vyos_device(file, &vlan, kind, node);
             }
             Err(_) => self.leave(format!("{file}:{}", node.line), format!("{parent}: vif {id}"), UNKNOWN),
+        }
+    }
+
+    fn vyos_system(&mut self, file: &str, node: &Node) {
+        let domain = node.value("domain-name");
+        for child in &node.children {
+            let value = child.words.get(1).map(String::as_str).unwrap_or_default();
+            match child.name() {
+                "host-name" => {
+                    let name = domain.map_or_else(|| value.to_owned(), |domain| format!("{value}.{domain}"));
+                    self.system.hostname = Some(name);
+                }
+                "domain-name" if node.value("host-name").is_some() => {}
+                "time-zone" => self.system.time_zone = Some(value.to_owned()),
+                "name-server" if value.parse::<IpAddr>().is_ok() => {
+                    self.system.name_servers.extend(value.parse::<IpAddr>());
+                }
+                "domain-search" if !value.is_empty() => self.system.search.push(value.to_owned()),
+                _ => self.not_taken(file, child, &["system"]),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sections as they are written.
 
-use config::{Interface, Kind, Route, RouteTable, Way};
+use config::{Interface, Kind, Route, RouteTable, System, Way};
 
 /// A text in TOML.
 pub(crate) fn text(text: &str) -> String {
@@ -24,6 +24,21 @@ pub(crate) fn name(name: &str) -> String {
 /// A list of texts.
 pub(crate) fn list<T: ToString>(items: &[T]) -> String {
     format!("[{}]", items.iter().map(|item| text(&item.to_string())).collect::<Vec<_>>().join(", "))
+}
+
+/// `[system]`, of what is gathered of it; nothing is empty.
+pub(crate) fn system(it: &System) -> String {
+    let mut lines = String::new();
+    for (key, value) in [("hostname", &it.hostname), ("time_zone", &it.time_zone)] {
+        value.iter().for_each(|value| lines += &format!("{key} = {}\n", text(value)));
+    }
+    if !it.name_servers.is_empty() {
+        lines += &format!("name_servers = {}\n", list(&it.name_servers));
+    }
+    if !it.search.is_empty() {
+        lines += &format!("search = {}\n", list(&it.search));
+    }
+    if lines.is_empty() { lines } else { format!("[system]\n{lines}") }
 }
 
 /// `[interface.NAME]`.

@@ -26,8 +26,12 @@ const NEW: &str = "bifrost-new";
 const BEFORE: &str = "before-bifrost";
 /// The daemon has not been told.
 const DUE: &str = "bifrost-due";
+/// What its reader failed at.
+pub const FAILED: &str = "failed";
 /// Daemons run as others.
 const MODE: u32 = 0o644;
+/// Where a file is for root alone.
+const PRIVATE: u32 = 0o600;
 /// What packages brought is noted in these: by dpkg, and by ucf.
 const NOTES: [&str; 2] = ["/var/lib/dpkg/status", "/var/lib/ucf/hashfile"];
 /// Letters of a sum.
@@ -92,12 +96,18 @@ pub enum FileError {
 #[derive(Clone, Debug)]
 pub struct Managed {
     path: PathBuf,
+    mode: u32,
 }
 
 impl Managed {
     /// The file of this path.
     pub fn new(path: PathBuf) -> Managed {
-        Managed { path }
+        Managed { path, mode: MODE }
+    }
+
+    /// The same, for root alone.
+    pub fn private(path: PathBuf) -> Managed {
+        Managed { path, mode: PRIVATE }
     }
 
     /// Where it is.
@@ -143,6 +153,11 @@ impl Managed {
         self.beside(DUE).exists()
     }
 
+    /// What its reader said that it failed at.
+    pub fn failure(&self) -> Option<String> {
+        fs::read_to_string(self.beside(FAILED)).ok().map(|said| said.trim().to_owned())
+    }
+
     /// Whether what its package had brought comes back when Bifrost has nothing to say.
     pub fn is_kept(&self) -> bool {
         self.beside(BEFORE).exists()
@@ -167,7 +182,7 @@ impl Managed {
         self.unstage();
         let write = || {
             let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-            file.set_permissions(Permissions::from_mode(MODE))?;
+            file.set_permissions(Permissions::from_mode(self.mode))?;
             write!(file, "{MARK}{REST}{text}")?;
             file.sync_all()
         };

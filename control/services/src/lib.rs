@@ -16,13 +16,15 @@
 //! | `file.rs` | a file that is Bifrost's, or somebody's |
 //! | `manager.rs` | who starts and stops daemons: systemd, or a program |
 //! | `service.rs` | the way of a service from what it is told to what it is to be told |
-//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `rsyslog.rs` | what each daemon is told, as pure code |
+//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `lldpd.rs`, `rsyslog.rs`, `openssh.rs` | what each daemon is told, as pure code |
 //! | `tool.rs` | programs of the system's |
 
 mod chrony;
 mod file;
 mod kea;
+mod lldpd;
 mod manager;
+mod openssh;
 mod rsyslog;
 mod service;
 pub mod tool;
@@ -30,12 +32,20 @@ mod unbound;
 
 use std::path::{Path, PathBuf};
 
-pub use file::{FileError, Managed, Standing};
+use config::Router;
+
+pub use file::{FAILED, FileError, Managed, Standing};
 pub use manager::{Manager, ManagerError};
-pub use service::{Service, ServiceError, Step, go, plan, undo};
+pub use service::{Check, Service, ServiceError, Step, go, plan, undo};
+
+/// The unit that makes the machine's own settings.
+pub const SETTINGS_UNIT: &str = "bifrost-system";
+/// What it reads, unless told otherwise.
+pub const SETTINGS: &str = "/var/lib/bifrost/system";
 
 /// Every service that Bifrost knows, with what a file says of each.
-pub fn services(system: &config::System, services: &config::Services) -> Vec<Service> {
+pub fn services(router: &Router) -> Vec<Service> {
+    let Router { system, services, .. } = router;
     let root = services.root.as_deref().unwrap_or(Path::new("/"));
     let below = |path: &str| under(root, path);
     vec![
@@ -46,7 +56,8 @@ pub fn services(system: &config::System, services: &config::Services) -> Vec<Ser
             restarts: "leases stay",
             file: Managed::new(below("/etc/kea/kea-dhcp4.conf")),
             base: None,
-            check: ("kea-dhcp4", &["-t"]),
+            check: Check::Program("kea-dhcp4", &["-t"]),
+            once: false,
             interfaces: services.dhcp.iter().flat_map(kea::interfaces).collect(),
             text: services.dhcp.as_ref().map(|dhcp| kea::render(dhcp, &below("/var/lib/kea"))),
         },
@@ -57,7 +68,8 @@ pub fn services(system: &config::System, services: &config::Services) -> Vec<Ser
             restarts: "its cache is empty then",
             file: Managed::new(below("/etc/unbound/unbound.conf.d/bifrost.conf")),
             base: Some((below("/etc/unbound/unbound.conf"), "unbound.conf.d")),
-            check: ("unbound-checkconf", &[]),
+            check: Check::Program("unbound-checkconf", &[]),
+            once: false,
             interfaces: Vec::new(),
             text: services.dns.as_ref().map(unbound::render),
         },
@@ -68,9 +80,24 @@ pub fn services(system: &config::System, services: &config::Services) -> Vec<Ser
             restarts: "the clock goes on",
             file: Managed::new(below("/etc/chrony/chrony.conf")),
             base: None,
-            check: ("chronyd", &["-p", "-f"]),
+            check: Check::Program("chronyd", &["-p", "-f"]),
+            once: false,
             interfaces: Vec::new(),
             text: services.ntp.as_ref().map(|ntp| chrony::render(ntp, &below("/var"))),
+        },
+        Service {
+            section: "[service.lldp]",
+            unit: "lldpd",
+            package: "lldpd",
+            restarts: "neighbours hear of it at once again",
+            file: Managed::new(below("/etc/lldpd.d/bifrost.conf")),
+            // It reads that folder, whatever else is there.
+            base: None,
+            // It has none; these words are among those of every release.
+            check: Check::Own(|_| Ok(())),
+            once: false,
+            interfaces: Vec::new(),
+            text: services.lldp.as_ref().map(lldpd::render),
         },
         Service {
             section: "[system.syslog]",
@@ -79,9 +106,39 @@ pub fn services(system: &config::System, services: &config::Services) -> Vec<Ser
             restarts: "servers may miss lines of that moment",
             file: Managed::new(below("/etc/rsyslog.d/bifrost.conf")),
             base: Some((below("/etc/rsyslog.conf"), "rsyslog.d")),
-            check: ("rsyslogd", &["-N1", "-f"]),
+            check: Check::Program("rsyslogd", &["-N1", "-f"]),
+            once: false,
             interfaces: Vec::new(),
             text: system.syslog.as_ref().map(rsyslog::render),
+        },
+        Service {
+            section: "[system]",
+            unit: SETTINGS_UNIT,
+            package: "bifrost",
+            restarts: "what has changed is set",
+            file: Managed::private(below(SETTINGS)),
+            base: None,
+            check: Check::Own(settings::check),
+            once: true,
+            interfaces: Vec::new(),
+            text: Some(settings::wanted(system, &router.control, root))
+                .filter(|wanted| !wanted.is_empty())
+                .map(|wanted| wanted.text()),
+        },
+        // Behind the accounts whose keys it is to read.
+        Service {
+            section: "[system.ssh]",
+            unit: "ssh",
+            package: "openssh-server",
+            restarts: "who is logged in stays so",
+            file: Managed::new(below("/etc/ssh/sshd_config.d/bifrost.conf")),
+            base: Some((below("/etc/ssh/sshd_config"), "sshd_config.d")),
+            // Its own check needs a folder that is there while it runs. Its unit has it checked before
+            // it ends.
+            check: Check::Own(|_| Ok(())),
+            once: false,
+            interfaces: Vec::new(),
+            text: openssh::render(system, root),
         },
     ]
 }

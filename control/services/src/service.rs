@@ -23,12 +23,24 @@ pub struct Service {
     pub file: Managed,
     /// What it reads first, where the file is one among others, and a word there that leads to it.
     pub base: Option<(PathBuf, &'static str)>,
-    /// Its check: a program, and what stands in front of the file.
-    pub check: (&'static str, &'static [&'static str]),
+    /// Who sees whether it would take a text.
+    pub check: Check,
+    /// It does its work once, and is active from then on. Without a text it undoes it. What it fails
+    /// at is written beside its file.
+    pub once: bool,
     /// Interfaces that must be there.
     pub interfaces: Vec<String>,
     /// What it is told; `None`: nothing.
     pub text: Option<String>,
+}
+
+/// Who sees whether a daemon would take a text.
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// A program, and what stands in front of the file.
+    Program(&'static str, &'static [&'static str]),
+    /// A function of ours: it has none, or needs what is not there while the daemon does not run.
+    Own(fn(&str) -> Result<(), String>),
 }
 
 /// What is done to a service.
@@ -128,9 +140,6 @@ impl Service {
 
     /// Whether its daemon would take what it is to be told.
     fn check(&self, text: &str) -> Result<(), ServiceError> {
-        let (program, before) = self.check;
-        let missing = |said| self.manager_error()(ManagerError::Missing(said));
-        let mut command = tool::command(program, self.package).map_err(missing)?;
         if let Some((base, word)) = &self.base {
             let reads = |text: String| text.lines().any(|line| line.contains(word) && !is_comment(line));
             if !fs::read_to_string(base).is_ok_and(reads) {
@@ -138,17 +147,24 @@ impl Service {
                 return Err(ServiceError::NotRead { section: self.section, base: base.clone(), folder });
             }
         }
+        let refused = |said: String| ServiceError::Refused {
+            section: self.section,
+            unit: self.unit,
+            said: told(&said),
+        };
+        let (program, before) = match self.check {
+            Check::Program(program, before) => (program, before),
+            Check::Own(check) => return check(text).map_err(refused),
+        };
+        let missing = |said| self.manager_error()(ManagerError::Missing(said));
+        let mut command = tool::command(program, self.package).map_err(missing)?;
         let new = self.file.stage(text, self.package).map_err(self.file_error())?;
         // Kea's would lock a file of the daemon's.
         command.args(before).arg(&new).env("KEA_LOCKFILE_DIR", "none");
         let checked = run(&command);
         self.file.unstage();
-        let refused = |said: String| ServiceError::Refused {
-            section: self.section,
-            unit: self.unit,
-            // Its name for the text is not one that anybody looks for.
-            said: told(&said.replace(&format!("{}", new.display()), "the file")),
-        };
+        // Its name for the text is not one that anybody looks for.
+        let refused = |said: String| refused(said.replace(&format!("{}", new.display()), "the file"));
         match checked.map_err(self.manager_error())? {
             Some((true, _)) => Ok(()),
             Some((false, said)) => Err(refused(said)),
@@ -215,7 +231,8 @@ pub fn plan(services: &[Service], manager: Option<&Path>) -> Result<Vec<Step>, S
             service.check(text)?;
         }
         // What a package brought comes back, and is served again.
-        let runs = service.text.is_some() || (ran && (service.base.is_some() || service.file.is_kept()));
+        let without = service.once || (ran && (service.base.is_some() || service.file.is_kept()));
+        let runs = service.text.is_some() || without;
         steps.push(Step { service: service.clone(), was, ran, runs });
     }
     Ok(steps)
@@ -264,11 +281,14 @@ fn make(
 ) -> Result<(), ServiceError> {
     let manager = Manager::of(manager).map_err(service.manager_error())?;
     service.file.make(text, service.package).map_err(service.file_error())?;
-    let done = match runs && (text.is_some() || service.has_others()) {
+    let done = match runs && (text.is_some() || service.once || service.has_others()) {
         true => manager.restart(service.unit, at_once),
         false => manager.stop(service.unit),
     };
-    done.map_err(service.manager_error())?;
+    done.map_err(|error| match service.once.then(|| service.file.failure()).flatten() {
+        Some(said) => ServiceError::Refused { section: service.section, unit: service.unit, said },
+        None => service.manager_error()(error),
+    })?;
     service.file.told();
     Ok(())
 }

@@ -27,8 +27,16 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let rig = Rig { root: tempfile::tempdir().unwrap() };
-        for folder in ["etc/kea", "etc/unbound/unbound.conf.d", "etc/chrony", "etc/rsyslog.d", "var/lib/kea"]
-        {
+        for folder in [
+            "etc/kea",
+            "etc/unbound/unbound.conf.d",
+            "etc/chrony",
+            "etc/rsyslog.d",
+            "etc/lldpd.d",
+            "var/lib/kea",
+            "var/lib/bifrost",
+            "etc/ssh/sshd_config.d",
+        ] {
             fs::create_dir_all(rig.at(folder)).unwrap();
         }
         let include =
@@ -36,6 +44,8 @@ impl Rig {
         fs::write(rig.at("etc/unbound/unbound.conf"), include).unwrap();
         let include = format!("$IncludeConfig {}/*.conf\n", rig.at("etc/rsyslog.d").display());
         fs::write(rig.at("etc/rsyslog.conf"), include).unwrap();
+        let include = format!("Include {}/*.conf\n", rig.at("etc/ssh/sshd_config.d").display());
+        fs::write(rig.at("etc/ssh/sshd_config"), include).unwrap();
         fs::write(rig.manager(), MANAGER).unwrap();
         fs::set_permissions(rig.manager(), fs::Permissions::from_mode(0o755)).unwrap();
         rig
@@ -53,7 +63,7 @@ impl Rig {
         let text = format!("without_ports = \"on\"\n{sections}\n[service]\nroot = {:?}\n", self.root.path());
         let machine = Machine { cores: Cores(vec![0]) };
         let router = Router::read("router.toml", &text, &machine).unwrap_or_else(|wrong| panic!("{wrong}"));
-        plan(&services(&router.system, &router.services), Some(&self.manager()))
+        plan(&services(&router), Some(&self.manager()))
     }
 
     fn go(&self, sections: &str) -> Result<Vec<Step>, ServiceError> {
@@ -201,7 +211,8 @@ fn every_daemon_takes_every_key() {
     let rig = Rig::new();
     let (_, every) = EVERY.split_once("[service.dhcp]").unwrap();
     let every = format!("[service.dhcp]{every}").replace("\"eth1\"", "\"lo\"").replace("\"eth2\"", "\"lo\"");
-    assert_eq!(rig.go(&every).unwrap().len(), 4);
+    let every = format!("{every}[control]\ngroup = \"adm\"\n");
+    assert_eq!(rig.go(&every).unwrap().len(), 7);
     let files: String = rig.files().into_iter().map(|(_, text)| text).collect();
     for told in [
         "\"id\": 3221225984",
@@ -212,6 +223,9 @@ fn every_daemon_takes_every_key() {
         "local-data: \"printer.home.arpa. AAAA 2001:db8:1::9\"",
         "pool 2.debian.pool.ntp.org iburst nts",
         "local stratum 10",
+        "configure system interface pattern lo\nconfigure system ip management pattern 192.0.2.1\n",
+        "AuthorizedKeysFile .ssh/authorized_keys ",
+        "Port 22\nListenAddress 192.0.2.1\nPasswordAuthentication no\n",
         "*.warning action(type=\"omfwd\" target=\"log.example.net\" port=\"514\" protocol=\"tcp\"",
     ] {
         assert!(files.contains(told), "{told}: {files}");

@@ -2,8 +2,9 @@
 # A script, and what it prints, are files of the share. What it leaves running in the background stays.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
-# There is no udev: the drivers of network cards are loaded here, and /dev/net/tun comes with its module. The cards are
-# named by their slots.
+# There is no udev but with systemd: the drivers of network cards are loaded here, and /dev/net/tun comes with its
+# module. The cards are named by their slots.
+[ ! -d /run/udev ] || udevadm settle
 nic=0
 for device in /sys/bus/pci/devices/*; do
   case $(<"$device/class") in

@@ -30,13 +30,14 @@ pub struct Hardware {
     pub(super) kernel: String,
     cores: u32,
     megabytes: u32,
+    systemd: bool,
     pub(super) nics: Vec<Nic>,
 }
 
 impl Hardware {
     /// Two cores, 2 GB of memory, and one of [`KERNELS`].
     pub fn new(kernel: &str) -> Hardware {
-        Hardware { kernel: kernel.to_owned(), cores: 2, megabytes: 2048, nics: Vec::new() }
+        Hardware { kernel: kernel.to_owned(), cores: 2, megabytes: 2048, systemd: false, nics: Vec::new() }
     }
 
     /// Another number of cores.
@@ -48,6 +49,12 @@ impl Hardware {
     /// Another size of memory.
     pub fn megabytes(mut self, megabytes: u32) -> Hardware {
         self.megabytes = megabytes;
+        self
+    }
+
+    /// With systemd, which starts nothing but what it needs itself; else there are no services.
+    pub fn systemd(mut self) -> Hardware {
+        self.systemd = true;
         self
     }
 
@@ -102,7 +109,8 @@ impl Hardware {
             says(&format!("-device {}", nic.device(number)));
         }
         says("-append");
-        qemu.push("console=ttyS0 quiet oops=panic panic=-1 mitigations=off".into());
+        let systemd = if self.systemd { " net.ifnames=0 machine.systemd" } else { "" };
+        qemu.push(format!("console=ttyS0 quiet oops=panic panic=-1 mitigations=off{systemd}"));
         start(self, &folder, &qemu, limit)
     }
 

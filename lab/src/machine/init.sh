@@ -36,4 +36,12 @@ mkdir -p /root/usr/lib/modules
 ln -sfn "$(cat /modules.folder)" "/root/usr/lib/modules/$(uname -r)"
 hostname machine
 ip link set lo up
+if grep -q machine.systemd /proc/cmdline; then
+  units=/root/etc/systemd/system
+  printf '[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=agent.service\n' >$units/machine.target
+  printf '[Unit]\nAfter=basic.target\n[Service]\nExecStart=/bin/bash /run/machine/agent\nKillMode=process\n' >$units/agent.service
+  # The host's disks are not here.
+  : >/root/etc/fstab
+  exec switch_root /root /lib/systemd/systemd --unit=machine.target
+fi
 exec switch_root /root /bin/bash /run/machine/agent

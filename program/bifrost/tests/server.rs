@@ -249,7 +249,7 @@ fn the_socket_has_the_permissions_that_were_asked_for() {
     let directory = directory("mode");
     let path = directory.join("made").join("control.sock");
     let group = nix::unistd::Group::from_gid(nix::unistd::getegid()).unwrap().unwrap().name;
-    let access = Access { socket: path.clone(), mode: 0o620, group: Some(group), read_group: None };
+    let access = Access { socket: path.clone(), mode: 0o620, group: Some(group), ..access(path.clone()) };
     let server = Server::start(&access, Fake::default().into_answer()).unwrap();
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o620);
@@ -324,35 +324,34 @@ fn as_another(groups: &str, socket: &std::path::Path, words: &[&str]) -> (bool, 
 }
 
 #[test]
-fn a_group_that_reads_changes_nothing() {
+fn groups_that_operate_and_read_change_no_configuration() {
     assert!(nix::unistd::geteuid().is_root(), "this test becomes other users: run it as root");
     let directory = directory("read-group");
     let path = directory.join("control.sock");
     let name = |gid: u32| nix::unistd::Group::from_gid(gid.into()).unwrap().unwrap().name;
-    let (group, read_group) = (Some(name(1)), Some(name(2)));
-    let access = Access { socket: path.clone(), mode: 0o660, group, read_group };
+    let (group, operate_group, read_group) = (Some(name(1)), Some(name(3)), Some(name(2)));
+    let access = Access { socket: path.clone(), mode: 0o660, group, operate_group, read_group };
     let server = Server::start(&access, Fake::default().into_answer()).unwrap();
     let metadata = std::fs::metadata(&path).unwrap();
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (0o666, 1));
     let shown = ["show", "ports"];
     // A text of his own would tell a reader which secrets it has right.
     let own: [&str; 2] = ["compare", "/etc/passwd"];
-    let changing: [&[&str]; 6] = [
-        &["reload"],
-        &["upgrade"],
-        &["commit"],
-        &["rollback", "7"],
-        &own,
-        &["set", "x", "--add", "10.0.0.0/8"],
-    ];
+    let changing: [&[&str]; 5] = [&["reload"], &["upgrade"], &["commit"], &["rollback", "7"], &own];
+    let operating: [&[&str]; 2] = [&["set", "x", "--add", "10.0.0.0/8"], &["clear", "flows", "--all"]];
     // The groups that a process has besides its first count as well.
-    for (groups, reads, changes) in [("1", true, true), ("100,1", true, true), ("2", true, false)] {
+    const READS: &str = "you may only read here (control.read_group)";
+    const OPERATES: &str = "you may not change the configuration here (control.operate_group)";
+    for (groups, operates, changes) in
+        [("1", "", ""), ("100,1", "", ""), ("2,3", "", OPERATES), ("2", READS, READS)]
+    {
         let (done, said) = as_another(groups, &path, &shown);
-        assert_eq!(done, reads, "{groups}: {said}");
-        for words in changing {
+        assert!(done, "{groups}: {said}");
+        let all = changing.map(|words| (words, changes)).into_iter();
+        for (words, denied) in all.chain(operating.map(|words| (words, operates))) {
             let (_, said) = as_another(groups, &path, words);
-            let denied = said.contains("you may only read here (control.read_group)");
-            assert_eq!(denied, !changes, "{groups}: {words:?}: {said}");
+            let found = [READS, OPERATES].into_iter().find(|denied| said.contains(denied));
+            assert_eq!(found.unwrap_or_default(), denied, "{groups}: {words:?}: {said}");
         }
     }
     for words in [&shown[..], &["reload"]] {
@@ -361,5 +360,36 @@ fn a_group_that_reads_changes_nothing() {
     }
     assert!(Client::connect(&path).unwrap().subject::<Vec<PortStatus>>("ports").is_ok(), "root may");
     drop(server);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn whoever_helps_gets_one_archive() {
+    let rig = Rig::start("support", Fake::default());
+    let directory = directory("archive");
+    let file = directory.join("a.tar.gz");
+    let run = |program: &str| {
+        let mut command = std::process::Command::new(program);
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    };
+    let mut support = run(env!("CARGO_BIN_EXE_bifrost"));
+    support.arg("--socket").arg(rig.socket()).arg("support").arg(&file);
+    let output = support.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = String::from_utf8(run("tar").arg("tzf").arg(&file).output().unwrap().stdout).unwrap();
+    for inner in [
+        "/router.toml",
+        "/show/ports.json",
+        "/show/history.json",
+        "/doctor.json",
+        "/machine/links",
+        "/missing",
+    ] {
+        assert!(listed.lines().any(|line| line.ends_with(inner)), "{inner}: {listed}");
+    }
+    // Nothing that is there is lost.
+    assert!(!support.output().unwrap().status.success());
     std::fs::remove_dir_all(directory).unwrap();
 }

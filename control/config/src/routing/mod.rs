@@ -8,7 +8,7 @@ mod ospf;
 mod policy;
 mod words;
 
-pub(crate) use words::secret;
+pub(crate) use words::{Files, secret};
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub use words::Redistribute;
 
 use crate::mistake::{Hint, Page};
 use crate::section::Section;
-use words::{Files, Uses};
+use words::Uses;
 
 /// Where FRR's daemons have their sockets.
 const SOCKETS: &str = "/run/frr";

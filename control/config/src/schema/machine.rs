@@ -43,6 +43,7 @@ pub(super) static AUDIT: &[Key] =
 pub(super) static CONTROL: &[Key] = &[
     text("socket", What::Path, "where the daemon listens").or("\"/run/bifrost/control.sock\""),
     text("group", What::Account, "who may use it besides root"),
+    text("operate_group", What::Account, "who may do what leaves the configuration as it is"),
     text("read_group", What::Account, "who may ask, and change nothing"),
     text("mode", What::Words, "its permissions, in octal").or("\"0660\""),
     number("revisions", 2, 10_000, "how many configurations that were in force are kept").or("100"),

@@ -285,8 +285,8 @@ pub fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
     keys.iter().find(|key| key.name == name)
 }
 
-/// The words of pairs that stand for themselves.
-const fn words<const N: usize>(pairs: [(&'static str, &'static str); N]) -> [&'static str; N] {
+/// The words of pairs.
+const fn words<T, const N: usize>(pairs: &[(&'static str, T); N]) -> [&'static str; N] {
     let mut words = [""; N];
     let mut at = 0;
     while at < N {

@@ -3,11 +3,11 @@
 use super::*;
 use crate::{Kind, Route};
 
-static KINDS: [&str; 9] = words(crate::interface::WORDS);
-static BOND_MODES: [&str; 7] = words(Kind::BOND_MODES);
-static LACP_RATES: [&str; 2] = words(Kind::LACP_RATES);
-static VLAN_PROTOCOLS: [&str; 2] = words(Kind::VLAN_PROTOCOLS);
-static ENDS: [&str; 3] = words(Route::ENDS);
+static KINDS: [&str; 9] = words(&crate::interface::WORDS);
+static BOND_MODES: [&str; 7] = words(&Kind::BOND_MODES);
+static LACP_RATES: [&str; 2] = words(&Kind::LACP_RATES);
+static VLAN_PROTOCOLS: [&str; 2] = words(&Kind::VLAN_PROTOCOLS);
+static ENDS: [&str; 3] = words(&Route::ENDS);
 
 pub(super) static INTERFACE: &[Key] = &[
     word("kind", &KINDS, "what it is; an ethernet is there already").or("\"ethernet\""),

@@ -5,6 +5,7 @@ use super::*;
 pub(super) static SERVICE: &[Key] = &[
     key("dhcp", Shape::Table(DHCP), "hosts get addresses of IPv4, by Kea"),
     key("dns", Shape::Table(DNS), "names are resolved for hosts, by unbound"),
+    key("lldp", Shape::Table(LLDP), "neighbours are told who this is, by lldpd"),
     key("ntp", Shape::Table(NTP), "the machine's clock, and who may ask it, by chrony"),
     text("root", What::Path, "a folder in front of the paths of all their files").or("\"/\""),
     text("manager", What::Path, "a program that starts and stops them where systemd does not run"),
@@ -56,6 +57,13 @@ static DNS: &[Key] = &[
 ];
 
 static ZONE: &[Key] = &[list("forward", What::Words, "who is asked for it").needed()];
+
+static LLDP: &[Key] = &[
+    list("interfaces", What::Interface, "where it speaks and listens; else at every card"),
+    list("management", What::Address, "addresses by which this machine is managed"),
+    number("interval", 1, 3600, "seconds between two frames").or("30"),
+    number("hold", 2, 10, "for how many of these neighbours believe one").or("4"),
+];
 
 static NTP: &[Key] = &[
     list("servers", What::Words, "servers, by name or address"),

@@ -4,6 +4,7 @@
 
 mod dhcp;
 mod dns;
+mod lldp;
 mod ntp;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use ipnet::IpNet;
 
 pub use dhcp::{Dhcp, Pool, Reservation, Subnet};
 pub use dns::{Dns, Forwarder, Zone};
+pub use lldp::Lldp;
 pub use ntp::Ntp;
 
 use crate::mistake::{Hint, Page};
@@ -28,6 +30,8 @@ pub struct Services {
     pub dhcp: Option<Dhcp>,
     /// `[service.dns]`, by unbound.
     pub dns: Option<Dns>,
+    /// `[service.lldp]`, by lldpd.
+    pub lldp: Option<Lldp>,
     /// `[service.ntp]`, by chrony.
     pub ntp: Option<Ntp>,
 }
@@ -43,9 +47,10 @@ pub(crate) fn services(page: &mut Page, mut section: Section) -> Services {
     let manager = path(page, &mut section, "manager", "a program");
     let dhcp = section.section(page, "dhcp", "[service.dhcp]").map(|keys| dhcp::dhcp(page, keys));
     let dns = section.section(page, "dns", "[service.dns]").map(|keys| dns::dns(page, keys));
+    let lldp = section.section(page, "lldp", "[service.lldp]").map(|keys| lldp::lldp(page, keys));
     let ntp = section.section(page, "ntp", "[service.ntp]").map(|keys| ntp::ntp(page, keys));
     section.finish(page);
-    Services { root, manager, dhcp, dns, ntp }
+    Services { root, manager, dhcp, dns, lldp, ntp }
 }
 
 fn path(page: &mut Page, section: &mut Section, key: &'static str, what: &str) -> Option<PathBuf> {
@@ -72,7 +77,7 @@ fn net(text: &str) -> Result<IpNet, String> {
 
 /// A name of a host or domain in letters that no daemon's file takes for its own, in small ones,
 /// without a dot at its end.
-fn domain(text: &str) -> Result<String, String> {
+pub(crate) fn domain(text: &str) -> Result<String, String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_lowercase();
     let sound = |label: &str| {
         (1..=63).contains(&label.len())

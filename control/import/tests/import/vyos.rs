@@ -56,7 +56,11 @@ protocols {
     }
 }
 system {
-    host-name vyos
+    host-name r1
+    domain-name example.net
+    name-server 192.0.2.53
+    name-server eth0
+    time-zone Europe/Paris
 }
 vrf {
     name red {
@@ -94,6 +98,10 @@ via = ["192.0.2.1", "192.0.2.3"]
 to = "10.0.0.0/8"
 kind = "blackhole"
 metric = 250
+[system]
+hostname = "r1.example.net"
+time_zone = "Europe/Paris"
+name_servers = ["192.0.2.53"]
 "#;
     let missing = [
         "config.boot:13: interfaces bonding bond1: there is no key for it here",
@@ -102,7 +110,7 @@ metric = 250
         "config.boot:27: interfaces wireguard wg0: there is no key for it here",
         "config.boot:32: protocols bgp: there is no key for it here",
         "config.boot:47: protocols static route 10.9.0.0/16: there is no key for it here",
-        "config.boot:53: system host-name vyos: there is no key for it here",
+        "config.boot:56: system name-server eth0: there is no key for it here",
     ];
     let found = comes_to(draft, file, &missing);
     assert!(!found.annotated().contains("geheim"));

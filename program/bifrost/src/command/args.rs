@@ -175,6 +175,15 @@ pub enum Command {
     /// It waits beside the daemon's socket until the daemon wants sessions. `bifrost-bfd.service` is
     /// this.
     Bfd,
+    /// Make the machine's own settings as [system] of the file says
+    ///
+    /// The daemon may not. It writes what is wanted, and has `bifrost-system.service` restarted,
+    /// which is this. Without FILE all is as it was before.
+    Settings {
+        /// What is wanted
+        #[arg(value_name = "FILE", default_value = services::SETTINGS)]
+        file: PathBuf,
+    },
     /// Answer Wireshark, which runs this from its extcap folder
     ///
     /// With the file `bifrost` in that folder, which `make install` puts there (`tshark -G folders`
@@ -219,6 +228,11 @@ pub enum Command {
     /// --report FILE.html` makes one page of all. Progress goes to standard error. Ends with 1 when
     /// one could not be made whole; what was measured is printed all the same.
     Experiment(Experiment),
+    /// Gather all that whoever helps would ask for, in one archive
+    ///
+    /// What the router knows, its configuration and its log, and what Linux and FRR say of
+    /// themselves. Secrets are covered, and what packets carry is not in it; addresses are.
+    Support(super::support::Support),
     /// Print a shell's completions
     Completions {
         /// The shell

@@ -25,8 +25,10 @@ mod result_file;
 mod rfc2544;
 mod run;
 mod set;
+mod settings;
 mod show;
 mod sink;
+mod support;
 pub(crate) mod table;
 mod tcpdump;
 mod token;
@@ -123,6 +125,8 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Capture(capture) => capture::capture(&capture, socket),
         Command::Tcpdump { words } => return tcpdump::tcpdump(&words, socket),
         Command::Bfd => run::bfd(socket),
+        Command::Support(args) => support::support(&args, socket),
+        Command::Settings { file } => settings::settings(&file),
         Command::Extcap { words } => extcap::extcap(&words, socket),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { directory } => generate::manual(&directory),

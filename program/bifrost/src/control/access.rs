@@ -1,12 +1,13 @@
 //! Who may use the control socket, and for what.
 //!
-//! Without a group that only reads, the permissions of the socket's file say all: who may connect
-//! may do everything. A file has one group, though. So with such a group anybody may connect, and
-//! each client is judged by what the kernel says of it (user and groups): by the same permissions,
-//! as if they still stood at the file, and then by the group that reads.
+//! Without groups of operators and viewers, the permissions of the socket's file say all: who may
+//! connect may do everything. A file has one group, though. So with such a group anybody may
+//! connect, and each client is judged by what the kernel says of it (user and groups): by the same
+//! permissions, as if they still stood at the file, and then by the other groups.
 
 use std::path::PathBuf;
 
+use config::Role;
 use nix::unistd::{Group, getegid, geteuid};
 use port::Peer;
 
@@ -22,26 +23,17 @@ pub struct Access {
     pub mode: u32,
     /// Group that owns it; absent: the daemon's.
     pub group: Option<String>,
+    /// Group whose members may do what leaves the configuration as it is; absent: there is none.
+    pub operate_group: Option<String>,
     /// Group whose members may ask and change nothing; absent: there is none.
     pub read_group: Option<String>,
 }
 
-/// What a client may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rights {
-    /// Everything.
-    All,
-    /// What changes nothing ([`Request::only_reads`](super::Request::only_reads)).
-    Reading,
-}
-
-impl Rights {
-    /// The longest request, bytes. Whoever may change the configuration may send one.
-    pub fn longest(self) -> usize {
-        match self {
-            Rights::All => LONGEST_REQUEST,
-            Rights::Reading => MAX_REQUEST,
-        }
+/// The longest request of a client, bytes. Whoever may change the configuration may send one.
+pub(super) fn longest(role: Role) -> usize {
+    match role {
+        Role::Admin => LONGEST_REQUEST,
+        Role::Operator | Role::Viewer => MAX_REQUEST,
     }
 }
 
@@ -51,21 +43,28 @@ pub(super) struct Judge {
     mode: u32,
     owner: u32,
     group: u32,
-    readers: Option<u32>,
+    /// What members of other groups may do, the most first.
+    others: Vec<(u32, Role)>,
 }
 
 impl Judge {
     pub fn new(access: &Access) -> Result<Judge, ServerError> {
-        let group = access.group.as_deref().map(|name| number(name, "group")).transpose()?;
-        let readers = access.read_group.as_deref().map(|name| number(name, "read_group")).transpose()?;
+        let of = |name: &Option<String>, key| name.as_deref().map(|name| number(name, key)).transpose();
+        let operators = of(&access.operate_group, "operate_group")?.map(|group| (group, Role::Operator));
+        let viewers = of(&access.read_group, "read_group")?.map(|group| (group, Role::Viewer));
         let (owner, own) = (geteuid().as_raw(), getegid().as_raw());
-        Ok(Judge { mode: access.mode, owner, group: group.unwrap_or(own), readers })
+        Ok(Judge {
+            mode: access.mode,
+            owner,
+            group: of(&access.group, "group")?.unwrap_or(own),
+            others: operators.into_iter().chain(viewers).collect(),
+        })
     }
 
     /// The permissions of the socket's file.
     pub fn mode(&self) -> u32 {
         // To connect is to write.
-        self.mode | if self.readers.is_some() { 0o666 } else { 0 }
+        self.mode | if self.others.is_empty() { 0 } else { 0o666 }
     }
 
     /// The group of the socket's file.
@@ -74,17 +73,20 @@ impl Judge {
     }
 
     /// What a client may do that could connect, if anything.
-    pub fn rights(&self, peer: &Peer) -> Option<Rights> {
-        let Some(readers) = self.readers else { return Some(Rights::All) };
+    pub fn role(&self, peer: &Peer) -> Option<Role> {
+        if self.others.is_empty() {
+            return Some(Role::Admin);
+        }
         let may = |bit: u32| self.mode & bit != 0;
         let all = peer.uid == 0
             || (peer.uid == self.owner && may(0o200))
             || (peer.groups.contains(&self.group) && may(0o020))
             || may(0o002);
-        match all {
-            true => Some(Rights::All),
-            false => peer.groups.contains(&readers).then_some(Rights::Reading),
+        if all {
+            return Some(Role::Admin);
         }
+        let other = self.others.iter().find(|(group, _)| peer.groups.contains(group));
+        other.map(|(_, role)| *role)
     }
 }
 
@@ -99,29 +101,31 @@ fn number(name: &str, key: &'static str) -> Result<u32, ServerError> {
 mod tests {
     use super::*;
 
-    fn rights(mode: u32, readers: Option<u32>, uid: u32, groups: &[u32]) -> Option<Rights> {
-        let judge = Judge { mode, owner: 7, group: 4, readers };
-        judge.rights(&Peer { pid: 1, uid, groups: groups.to_vec() })
+    fn role(mode: u32, others: &[(u32, Role)], uid: u32, groups: &[u32]) -> Option<Role> {
+        let judge = Judge { mode, owner: 7, group: 4, others: others.to_vec() };
+        judge.role(&Peer { pid: 1, uid, groups: groups.to_vec() })
     }
 
     #[test]
-    fn groups_decide_who_may_change_and_who_may_read() {
-        use Rights::{All, Reading};
+    fn groups_decide_who_may_what() {
+        use Role::{Admin, Operator, Viewer};
+        let others = [(60, Operator), (50, Viewer)];
         for (uid, groups, expected) in [
-            (0, &[0][..], Some(All)),
-            (7, &[9], Some(All)),
-            (1000, &[1000, 4], Some(All)),
-            (1000, &[4], Some(All)),
-            (1000, &[1000, 50, 4], Some(All)),
-            (1000, &[1000, 50], Some(Reading)),
-            (1000, &[50], Some(Reading)),
+            (0, &[0][..], Some(Admin)),
+            (7, &[9], Some(Admin)),
+            (1000, &[1000, 4], Some(Admin)),
+            (1000, &[4], Some(Admin)),
+            (1000, &[1000, 50, 4], Some(Admin)),
+            (1000, &[1000, 50, 60], Some(Operator)),
+            (1000, &[1000, 50], Some(Viewer)),
+            (1000, &[50], Some(Viewer)),
             (1000, &[1000], None),
             (1000, &[0], None),
         ] {
-            assert_eq!(rights(0o660, Some(50), uid, groups), expected, "{uid} {groups:?}");
+            assert_eq!(role(0o660, &others, uid, groups), expected, "{uid} {groups:?}");
         }
-        assert_eq!(rights(0o600, Some(50), 1000, &[4]), None, "the group may not even connect");
-        assert_eq!(rights(0o666, Some(50), 1000, &[1000]), Some(All));
-        assert_eq!(rights(0o660, None, 1000, &[1000]), Some(All), "the file's permissions have decided");
+        assert_eq!(role(0o600, &others, 1000, &[4]), None, "the group may not even connect");
+        assert_eq!(role(0o666, &others, 1000, &[1000]), Some(Admin));
+        assert_eq!(role(0o660, &[], 1000, &[1000]), Some(Admin), "the file's permissions have decided");
     }
 }

@@ -6,12 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use config::Role;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use port::Peer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::access::Rights;
+use super::access::longest;
 use super::answer::Answer;
 use super::copies::CopyRequest;
 use super::feed::{Feed, Next};
@@ -25,15 +26,17 @@ use crate::subject;
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest trace, seconds.
 const LONGEST_TRACE: u64 = 3600;
-/// What a client is told that may only read, and asks for more.
-const DENIED: &str = "you may only read here (control.read_group): this changes the router or shows what packets carry, which is \
-                      for root and members of the socket's group (control.group)";
+/// What a client is told that may not what it asks for.
+const READS: &str = "you may only read here (control.read_group): this changes the router or shows what packets carry, \
+                     which is for root and members of other groups (control.group, control.operate_group)";
+const OPERATES: &str = "you may not change the configuration here (control.operate_group): this is for root and \
+                        members of the socket's group (control.group)";
 /// Drops in a snapshot.
 const TOP_DROPS: usize = 16;
 
 pub(super) struct Conversation<'a, 's> {
     pub answer: &'a dyn Answer,
-    pub rights: Rights,
+    pub role: Role,
     pub peer: &'a Peer,
     pub rates: &'a Rates,
     pub started: Instant,
@@ -45,7 +48,7 @@ pub(super) struct Conversation<'a, 's> {
 impl Conversation<'_, '_> {
     /// Answers one line. An error means that the client is gone or stuck.
     pub fn reply_to(&mut self, line: &[u8]) -> io::Result<()> {
-        let longest = self.rights.longest();
+        let longest = longest(self.role);
         if line.len() > longest {
             self.error(format!("a request has at most {longest} bytes"))?;
         } else {
@@ -57,8 +60,8 @@ impl Conversation<'_, '_> {
                 return self.writer.flush();
             }
             match serde_json::from_slice::<Request>(line) {
-                Ok(request) if self.rights == Rights::Reading && !request.only_reads() => {
-                    self.line("denied", &DENIED)?;
+                Ok(request) if self.role < request.role() => {
+                    self.line("denied", if self.role == Role::Viewer { &READS } else { &OPERATES })?;
                 }
                 Ok(request) => self.answer(&request)?,
                 Err(error) => self.error(format!("not a request: {error}"))?,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use config::Role;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use super::{Filter, Question};
 /// Where the daemon listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/bifrost/control.sock";
 
-/// Longest request line of a client that may only read, bytes.
+/// Longest request line of a client that may not change the configuration, bytes.
 pub const MAX_REQUEST: usize = 64 * 1024;
 /// The same for others, who may send a configuration.
 pub const LONGEST_REQUEST: usize = 16 << 20;
@@ -114,14 +115,17 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether it changes nothing, and shows nothing of what packets carry. A handler may do
-    /// anything, also one that is read.
-    pub fn only_reads(&self) -> bool {
+    /// Who may ask it, at least. A handler may do anything, also one that is read.
+    pub fn role(&self) -> Role {
         match self {
             // Who compares a text of his own could try out secrets.
-            Request::Compare { texts } => !texts.iter().any(|text| matches!(text, Text::File { .. })),
-            Request::Lock { wish, .. } => *wish == LockWish::Show,
-            Request::Routes(_)
+            Request::Compare { texts } if texts.iter().any(|text| matches!(text, Text::File { .. })) => {
+                Role::Admin
+            }
+            Request::Lock { wish, .. } if *wish != LockWish::Show => Role::Admin,
+            Request::Compare { .. }
+            | Request::Lock { .. }
+            | Request::Routes(_)
             | Request::Flows(_)
             | Request::FlowTable
             | Request::Living(_)
@@ -129,19 +133,19 @@ impl Request {
             | Request::History
             | Request::Expect
             | Request::Snapshot
-            | Request::Watch { .. } => true,
+            | Request::Watch { .. } => Role::Viewer,
+            Request::Set { .. }
+            | Request::Handover { .. }
+            | Request::ClearFlows(_)
+            | Request::Trace(_)
+            | Request::Capture(_)
+            | Request::Copy(_) => Role::Operator,
             Request::Reload { .. }
             | Request::Commit(_)
             | Request::Upgrade
             | Request::Confirm
-            | Request::Set { .. }
-            | Request::Handover { .. }
             | Request::Read { .. }
-            | Request::Write { .. }
-            | Request::ClearFlows(_)
-            | Request::Trace(_)
-            | Request::Capture(_)
-            | Request::Copy(_) => false,
+            | Request::Write { .. } => Role::Admin,
         }
     }
 }

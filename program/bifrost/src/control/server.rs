@@ -16,12 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use config::Role;
 use nix::sys::socket::Shutdown;
 use nix::unistd::{Gid, chown, getegid};
 use port::Peer;
 use tracing::{info, warn};
 
-use super::access::{Access, Judge, Rights};
+use super::access::{Access, Judge, longest};
 use super::answer::Answer;
 use super::conversation::Conversation;
 use super::protocol::Reply;
@@ -249,13 +250,13 @@ fn refuse(stream: &UnixStream, reply: &Reply) {
 }
 
 fn admit(shared: &Arc<Shared>, stream: UnixStream) {
-    let (rights, peer) = match Peer::of(&stream) {
-        Ok(peer) => match shared.judge.rights(&peer) {
-            Some(rights) => (rights, peer),
+    let (role, peer) = match Peer::of(&stream) {
+        Ok(peer) => match shared.judge.role(&peer) {
+            Some(role) => (role, peer),
             None => {
                 warn!("control socket: refused user {}, who is in none of its groups", peer.uid);
                 let why = "you may not use this socket: only root and members of its groups may \
-                           (control.group and control.read_group in router.toml)";
+                           (control.group, operate_group and read_group in router.toml)";
                 return refuse(&stream, &Reply::Denied(why.to_owned()));
             }
         },
@@ -287,7 +288,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
     let started = spawn("control-client", move || {
         confine::client();
         let _leaving = Leaving { shared: &serving, client };
-        if let Err(error) = serve(&serving, client, &stream, rights, &peer)
+        if let Err(error) = serve(&serving, client, &stream, role, &peer)
             && !serving.stopping.load(Relaxed)
             && !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
         {
@@ -333,13 +334,13 @@ fn explain(error: &io::Error) -> String {
 }
 
 /// Answers one client until it leaves.
-fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights, peer: &Peer) -> io::Result<()> {
+fn serve(shared: &Shared, client: u64, stream: &UnixStream, role: Role, peer: &Peer) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = BufWriter::with_capacity(64 * 1024, stream);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(rights.longest() as u64 + 1).read_until(b'\n', &mut line)?;
+        let read = reader.by_ref().take(longest(role) as u64 + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(());
         }
@@ -349,7 +350,7 @@ fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights, peer
         shared.set_idle(client, None);
         let mut conversation = Conversation {
             answer: &*shared.answer,
-            rights,
+            role,
             peer,
             rates: &shared.rates,
             started: shared.started,
@@ -358,7 +359,7 @@ fn serve(shared: &Shared, client: u64, stream: &UnixStream, rights: Rights, peer
             writer: &mut writer,
         };
         conversation.reply_to(&line)?;
-        if line.len() > rights.longest() {
+        if line.len() > longest(role) {
             return Ok(());
         }
         shared.set_idle(client, Some(Instant::now()));

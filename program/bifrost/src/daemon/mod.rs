@@ -229,6 +229,7 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
             socket: socket.socket.clone(),
             mode: socket.mode,
             group: socket.group.clone(),
+            operate_group: socket.operate_group.clone(),
             read_group: socket.read_group.clone(),
         }
     };

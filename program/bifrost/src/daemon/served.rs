@@ -46,9 +46,9 @@ fn concerned(before: &Router, after: &Router) -> Vec<Service> {
     if before.services.root != after.services.root {
         let root = before.services.root.clone();
         let none = config::Services { root, ..config::Services::default() };
-        all = services(&config::System::default(), &none);
+        all = services(&Router { services: none, ..Router::default() });
     }
-    all.extend(services(&after.system, &after.services));
+    all.extend(services(after));
     all
 }
 
@@ -57,7 +57,7 @@ fn concerned(before: &Router, after: &Router) -> Vec<Service> {
 /// # Errors
 /// Why it cannot be, for the operator.
 pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
-    let steps = services::plan(&services(&router.system, &router.services), manager(router));
+    let steps = services::plan(&services(router), manager(router));
     steps.map(|steps| lines(&steps)).map_err(|wrong| wrong.to_string())
 }
 
@@ -69,7 +69,9 @@ fn lines(steps: &[Step]) -> Vec<String> {
 /// not run.
 fn planned(change: &Change) -> Result<(Option<PathBuf>, Vec<Step>), ServiceError> {
     let (before, after) = (&change.before, &change.after);
-    if before.services == after.services && before.system == after.system {
+    // Accounts are in the groups of the socket.
+    let same = before.control == after.control || after.system.users.is_empty();
+    if before.services == after.services && before.system == after.system && same {
         return Ok((None, Vec::new()));
     }
     let manager = manager(after).or(manager(before)).map(Path::to_owned);
@@ -86,7 +88,7 @@ impl Served {
         self.tried = Some(Instant::now());
         let router = &forwarding.router;
         let mut said = Vec::new();
-        for service in services(&router.system, &router.services) {
+        for service in services(router) {
             let steps = services::plan(std::slice::from_ref(&service), manager(router));
             let gone = steps.and_then(|steps| {
                 if !steps.is_empty() {

@@ -13,7 +13,7 @@ use super::session::{Next, Session, help, meant, no_command};
 use crate::control::Request;
 
 /// The commands of operate mode.
-pub(super) const COMMANDS: [(&str, &str); 24] = [
+pub(super) const COMMANDS: [(&str, &str); 25] = [
     ("show", "what the router knows: `show ?` lists it"),
     ("configure", "change the configuration (`exclusive`: and nobody else; `private`: nothing is kept)"),
     ("ping", "is a host there? `ping ADDRESS [count N] [source ADDRESS] [interface NAME] [size N]`"),
@@ -34,6 +34,7 @@ pub(super) const COMMANDS: [(&str, &str); 24] = [
     ("reload", "have the daemon read its file again"),
     ("upgrade", "have the installed program take over"),
     ("doctor", "is this machine fit to be a router?"),
+    ("support", "gather all that whoever helps would ask for, in an archive"),
     ("unlock", "give a lock of the configuration back, or take another's away (`unlock force`)"),
     ("help", "this list"),
     ("exit", "leave the shell"),

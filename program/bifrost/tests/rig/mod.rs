@@ -904,7 +904,7 @@ impl Drop for Rig {
 }
 
 pub fn access(socket: PathBuf) -> Access {
-    Access { socket, mode: 0o660, group: None, read_group: None }
+    Access { socket, mode: 0o660, group: None, operate_group: None, read_group: None }
 }
 
 /// A fresh directory.

@@ -23,7 +23,6 @@
 mod channel;
 mod successor;
 
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -55,13 +54,6 @@ pub(crate) struct Successor {
     answer: SyncSender<Result<String, String>>,
 }
 
-/// Where the program was when this process began. It may be another one by now.
-pub(super) fn program() -> std::io::Result<PathBuf> {
-    let path = std::env::current_exe()?;
-    let text = path.to_string_lossy();
-    Ok(text.strip_suffix(" (deleted)").map_or_else(|| path.clone(), PathBuf::from))
-}
-
 impl Reloading {
     /// Starts the program that is installed, and has it take over when it is ready. Says what came
     /// of it; the process ends soon after.
@@ -89,7 +81,7 @@ impl Reloading {
 
 /// Starts the program with the words that this process was started with.
 fn start() -> Result<(Channel, Child), String> {
-    let program = program().map_err(|error| format!("its path is not known: {error}"))?;
+    let program = settings::this_program().map_err(|error| format!("its path is not known: {error}"))?;
     let failed = |error: std::io::Error| format!("{} cannot be started: {error}", program.display());
     let (ours, theirs) = descriptors::pair().map_err(failed)?;
     let words = std::env::args_os().skip(1).filter(|word| word != super::TAKE_OVER);

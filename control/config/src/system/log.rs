@@ -1,15 +1,8 @@
-//! `[system]`: the machine itself.
+//! `[system.syslog]`: where the machine's log goes besides.
 
 use crate::mistake::Page;
 use crate::section::Section;
 use crate::service::{HOST, host, some};
-
-/// What the file says of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct System {
-    /// Where the machine's log goes besides; absent: that is left to others.
-    pub syslog: Option<Syslog>,
-}
 
 /// Servers that get the machine's log, by rsyslog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +33,7 @@ impl Syslog {
     ];
 }
 
-/// Reads the section.
-pub(crate) fn system(page: &mut Page, mut section: Section) -> System {
-    let syslog = section.section(page, "syslog", "[system.syslog]").map(|keys| syslog(page, keys));
-    section.finish(page);
-    System { syslog }
-}
-
-fn syslog(page: &mut Page, mut keys: Section) -> Syslog {
+pub(super) fn syslog(page: &mut Page, mut keys: Section) -> Syslog {
     let servers = keys.texts(page, "servers", HOST, host);
     let found = Syslog {
         servers: some(page, &mut keys, "servers", servers, HOST),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use config::{Cores, Interface, Kind, Machine, Route, Router, Routing};
+use config::{Cores, Interface, Kind, Machine, Route, Router, Routing, RoutingRule};
 
 use crate::write;
 
@@ -31,6 +31,8 @@ pub struct Draft {
     pub(crate) interfaces: BTreeMap<String, Interface>,
     /// In the order in which they were found.
     pub(crate) routes: Vec<Route>,
+    /// Routing rules.
+    pub(crate) rules: Vec<RoutingRule>,
     /// Sections that FRR is told, as they are written.
     pub(crate) routing: String,
     /// Cards that could be ports.
@@ -137,6 +139,9 @@ impl Draft {
         }
         let needs = format!("{NO_PORTS}{body}");
         body += &self.sound(&needs, sections, false);
+        let rules = self.rules(said.as_ref());
+        let needs = format!("{NO_PORTS}{body}");
+        body += &self.sound(&needs, rules, true);
         let routing = std::mem::take(&mut self.routing);
         match said.as_ref().map(|router| &router.routing).filter(|routing| routing.says_any()) {
             Some(there) if !routing.is_empty() => {
@@ -161,6 +166,38 @@ impl Draft {
 }
 
 impl Draft {
+    /// Sections of rules that the file does not have yet, one for both families where they say the
+    /// same.
+    fn rules(&mut self, said: Option<&Router>) -> Vec<(String, String)> {
+        let mut found: Vec<RoutingRule> = Vec::new();
+        for rule in std::mem::take(&mut self.rules) {
+            let other = |it: &&mut RoutingRule| {
+                it.ipv4 && rule.ipv6 && RoutingRule { ipv4: false, ipv6: true, ..(*it).clone() } == rule
+            };
+            match found.iter_mut().find(other) {
+                Some(same) => same.ipv6 = true,
+                None => found.push(rule),
+            }
+        }
+        found.sort_by_key(|rule| rule.priority);
+        let there = said.map(|router| router.routing_rules.as_slice()).unwrap_or_default();
+        let same = |one: &RoutingRule, other: &RoutingRule| {
+            one.priority == other.priority && (one.ipv4 && other.ipv4 || one.ipv6 && other.ipv6)
+        };
+        let mut sections = Vec::new();
+        for rule in found {
+            let what = format!("the rule {}", rule.priority);
+            match there.iter().find(|other| same(other, &rule)) {
+                None => sections.push((what, write::rule(&rule))),
+                Some(other) if *other == rule => {}
+                Some(_) => {
+                    self.leave("the file", what, "there is one of this priority, which stays as it is")
+                }
+            }
+        }
+        sections
+    }
+
     /// Sections that a file can have, behind what they need; the rest is told. `all`: they need
     /// each other, in this order.
     fn sound(&mut self, needs: &str, sections: Vec<(String, String)>, all: bool) -> String {

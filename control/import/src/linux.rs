@@ -4,10 +4,10 @@
 //! connected and local routes, the devices that tunnel modules come with), addresses of DHCP and
 //! SLAAC, and routes of other protocols (FRR's, DHCP's, those of router advertisements).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use config::{Interface, Kind, RouteTable, Way};
+use config::{Asks, Does, Interface, Kind, RouteTable, RoutingRule, Way};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub struct Texts {
     pub links: String,
     /// `ip -4 -Numeric -json -details route show table all`, and the same with `-6`.
     pub routes: [String; 2],
-    /// `ip -4 -json rule show`, and the same with `-6`.
+    /// `ip -4 -Numeric -json -details rule show`, and the same with `-6`.
     pub rules: [String; 2],
     /// Interfaces whose address on the link somebody has set.
     pub set: BTreeSet<String>,
@@ -53,9 +53,9 @@ impl Draft {
             let routes: Vec<ip::Route> = ip::read(text.as_bytes()).map_err(wrong)?;
             routes.iter().for_each(|route| self.linux_route(route, ipv6, &links));
         }
-        for text in &texts.rules {
-            let rules: Vec<BTreeMap<String, Value>> = ip::read(text.as_bytes()).map_err(wrong)?;
-            rules.iter().for_each(|rule| self.rule(rule));
+        for (text, ipv6) in texts.rules.iter().zip([false, true]) {
+            let rules: Vec<ip::Rule> = ip::read(text.as_bytes()).map_err(wrong)?;
+            rules.iter().for_each(|rule| self.linux_rule(rule, ipv6, &links));
         }
         Ok(())
     }
@@ -206,11 +206,10 @@ impl Draft {
         if let Some(why) = unsaid(route) {
             return self.leave(SOURCE, what, stays(&why));
         }
-        let vrf =
-            links.iter().find(|it| matches!(it.kind(), Some(Kind::Vrf { table }) if table == route.table()));
+        let table = table_of(route.table(), links);
         let way = match end {
             Some(word) => Way::End(word),
-            None => match by(&route.hops(), vrf.is_some() || route.table() != 254, links) {
+            None => match by(&route.hops(), table != RouteTable::Number(254), links) {
                 Some(way) => way,
                 None => {
                     let why = "its gateways are not told apart by their subnets";
@@ -221,31 +220,47 @@ impl Draft {
         let usual = if ipv6 { 1024 } else { 0 };
         self.routes.push(config::Route {
             to,
-            table: vrf.map_or(RouteTable::Number(route.table()), |vrf| RouteTable::Vrf(vrf.ifname.clone())),
+            table,
             metric: route.metric.filter(|metric| *metric != usual),
             way,
         });
     }
 
-    fn rule(&mut self, rule: &BTreeMap<String, Value>) {
-        let text = |key: &str| {
-            rule.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    fn linux_rule(&mut self, rule: &ip::Rule, ipv6: bool, links: &[ip::Link]) {
+        let said = rule.said();
+        let looks = match &said {
+            Ok((asks, Does::Look { table, suppress: None })) if *asks == Asks::default() => *table,
+            _ => 0,
         };
-        let table = text("table").unwrap_or_default();
-        let priority = text("priority").unwrap_or_default();
-        let of_linux = matches!(
-            (priority.as_str(), table.as_str()),
-            ("0", "local") | ("32766", "main") | ("32767", "default")
-        );
-        if of_linux || rule.contains_key("l3mdev") {
+        let of_linux = matches!((rule.priority, looks), (0, 255) | (32_766, 254) | (32_767, 253));
+        let protocol = rule.protocol().to_string();
+        // Rules that say nothing of it are by older tools.
+        let given = GIVEN.contains(&protocol.as_str()) || protocol == OURS || protocol == "0";
+        if of_linux || rule.rest.contains_key("l3mdev") || !given {
             return;
         }
-        let words = rule.keys().filter(|key| *key != "priority");
-        let words: Vec<String> =
-            words.map(|key| format!("{key} {}", text(key).unwrap_or_default())).collect();
-        let what = format!("ip rule {priority}: {}", words.join(" "));
-        self.leave(SOURCE, what, "there is no key for it: it stays Linux's");
+        let (asks, does) = match said {
+            Ok(said) => said,
+            Err(key) => {
+                let family = if ipv6 { "-6 " } else { "" };
+                let what = format!("ip {family}rule {}", rule.priority);
+                return self.leave(SOURCE, what, format!("there is no key for {key}: it stays Linux's"));
+            }
+        };
+        let does = match does {
+            Does::Look { table, suppress } => Does::Look { table: table_of(table, links), suppress },
+            Does::GoTo(priority) => Does::GoTo(priority),
+            Does::End(word) => Does::End(word),
+        };
+        let found = RoutingRule { priority: rule.priority, ipv4: !ipv6, ipv6, asks, does };
+        self.rules.push(found);
     }
+}
+
+/// A table, by the VRF that has it.
+fn table_of(table: u32, links: &[ip::Link]) -> RouteTable {
+    let vrf = links.iter().find(|it| matches!(it.kind(), Some(Kind::Vrf { table: of }) if of == table));
+    vrf.map_or(RouteTable::Number(table), |vrf| RouteTable::Vrf(vrf.ifname.clone()))
 }
 
 /// Who makes bridges of this name, and changes their members when it likes.

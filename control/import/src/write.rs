@@ -1,6 +1,6 @@
 //! Sections as they are written.
 
-use config::{Interface, Kind, Route, RouteTable, Way};
+use config::{Does, Interface, Kind, Route, RouteTable, RoutingRule, Way};
 
 /// A text in TOML.
 pub(crate) fn text(text: &str) -> String {
@@ -90,10 +90,58 @@ pub(crate) fn route(route: &Route) -> String {
         }
     }
     route.metric.iter().for_each(|metric| say("metric", metric.to_string()));
-    match &route.table {
-        RouteTable::Number(254) => {}
-        RouteTable::Number(number) => say("table", number.to_string()),
-        RouteTable::Vrf(vrf) => say("vrf", text(vrf)),
+    if route.table != RouteTable::Number(254) {
+        lines.push(table(&route.table));
     }
     lines.join("\n") + "\n"
+}
+
+/// `[[rule]]`.
+pub(crate) fn rule(rule: &RoutingRule) -> String {
+    let RoutingRule { priority, ipv4, ipv6, asks, does } = rule;
+    let mut lines = vec!["[[rule]]".to_owned(), format!("priority = {priority}")];
+    let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+    if ipv4 != ipv6 && asks.from.is_none() && asks.to.is_none() {
+        say("family", text(if *ipv4 { "ipv4" } else { "ipv6" }));
+    }
+    if asks.not {
+        say("not", "true".to_owned());
+    }
+    asks.from.iter().for_each(|from| say("from", text(&from.to_string())));
+    asks.to.iter().for_each(|to| say("to", text(&to.to_string())));
+    asks.input.iter().for_each(|name| say("in", text(name)));
+    asks.output.iter().for_each(|name| say("out", text(name)));
+    if let Some((mark, mask)) = asks.mark {
+        say("mark", format!("{mark:#x}"));
+        if mask != u32::MAX {
+            say("mask", format!("{mask:#x}"));
+        }
+    }
+    if asks.tos != 0 {
+        say("tos", asks.tos.to_string());
+    }
+    let protocol = |number| wire::protocol::name(number).map_or_else(|| number.to_string(), str::to_owned);
+    asks.protocol.iter().for_each(|number| say("protocol", text(&protocol(*number))));
+    let range = |(first, last): (u16, u16)| match first == last {
+        true => text(&first.to_string()),
+        false => text(&format!("{first}-{last}")),
+    };
+    asks.source_ports.iter().for_each(|ports| say("source_ports", range(*ports)));
+    asks.ports.iter().for_each(|ports| say("ports", range(*ports)));
+    match does {
+        Does::Look { table: of, suppress } => {
+            let suppress = suppress.map(|length| format!("suppress_prefix_length = {length}"));
+            lines.extend([Some(table(of)), suppress].into_iter().flatten());
+        }
+        Does::GoTo(priority) => say("goto", priority.to_string()),
+        Does::End(word) => say("action", text(word)),
+    }
+    lines.join("\n") + "\n"
+}
+
+fn table(table: &RouteTable) -> String {
+    match table {
+        RouteTable::Number(number) => format!("table = {number}"),
+        RouteTable::Vrf(vrf) => format!("vrf = {}", text(vrf)),
+    }
 }

@@ -226,6 +226,11 @@ pub static ROOT: &[Key] = &[
         Shape::Listed { by: "to", keys: network::ROUTE, inline: false },
         "static routes, which Linux gets",
     ),
+    key(
+        "rule",
+        Shape::Listed { by: "", keys: network::RULE, inline: false },
+        "routing rules, which Linux gets",
+    ),
     key("routing", Shape::Table(routing::ROUTING), "how FRR is reached, and lines of its own"),
     key("bgp", Shape::Table(routing::BGP), "BGP, by FRR"),
     key("ospf", Shape::Table(routing::OSPF), "OSPF for IPv4, by FRR"),

@@ -41,6 +41,27 @@ pub(super) static ROUTE: &[Key] = &[
     text("vrf", What::Interface, "the VRF whose table it is in"),
 ];
 
+pub(super) static RULE: &[Key] = &[
+    number("priority", 1, U32, "its place: the lowest is asked first").needed(),
+    word("family", &["ipv4", "ipv6"], "only of this family; else that of its prefixes, or both"),
+    flag("not", "for all packets but these").or("false"),
+    text("from", What::Prefix, "source"),
+    text("to", What::Prefix, "destination"),
+    text("in", What::Interface, "the interface that they came in by; lo: this machine's own"),
+    text("out", What::Interface, "the interface that their socket is bound to"),
+    number("mark", 0, U32, "their mark"),
+    number("mask", 1, U32, "bits of the mark that count; else all"),
+    number("tos", 4, 252, "their type of service, a multiple of 4; of IPv4 up to 28"),
+    text("protocol", What::Protocol, "their protocol"),
+    text("source_ports", What::Ports, "their source ports"),
+    text("ports", What::Ports, "their destination ports"),
+    number("table", 1, U32, "this table is asked"),
+    text("vrf", What::Interface, "the table of this VRF is asked"),
+    number("suppress_prefix_length", 0, 128, "routes whose prefixes are no longer do not count"),
+    number("goto", 1, U32, "the rules from this priority on decide"),
+    word("action", &ENDS, "packets end here, in this way"),
+];
+
 pub(super) static VRRP: &[Key] = &[
     text("interface", What::Interface, "the interface").needed(),
     number("id", 1, 255, "its number on the link, the same on all routers").needed(),

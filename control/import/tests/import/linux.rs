@@ -67,11 +67,16 @@ fn what_linux_has_is_a_file() {
     )];
     let list = |texts: &[String]| format!("[{}]", texts.join(","));
     let rules = r#"[{"priority":0,"src":"all","table":"local"},{"priority":99,"src":"10.0.0.0","srclen":8,"table":"7"},
+        {"priority":100,"not":null,"src":"all","dst":"10.9.9.9","iif":"eth2","iif_detached":null,"fwmark":"0x10","fwmask":"0xff",
+        "ipproto":"ipproto-6","sport_start":1000,"sport_end":2000,"dport":53,"table":"10","suppress_prefixlen":0,"protocol":"4"},
+        {"priority":101,"src":"all","action":"7","protocol":"3"},{"priority":102,"src":"all","goto":32766,"protocol":"177"},
+        {"priority":103,"src":"all","uid_start":0,"uid_end":5,"table":"7","protocol":"3"},
+        {"priority":104,"src":"all","table":"7","protocol":"11"},{"priority":1000,"src":"all","l3mdev":null,"protocol":"2"},
         {"priority":32766,"src":"all","table":"main"},{"priority":32767,"src":"all","table":"default"}]"#;
     let texts = Texts {
         links: list(&links),
         routes: [list(&four), list(&six)],
-        rules: [rules.to_owned(), String::new()],
+        rules: [rules.to_owned(), r#"[{"priority":101,"src":"all","action":"7","protocol":"3"}]"#.to_owned()],
         set: BTreeSet::from(["eth2".to_owned(), "eth4".to_owned()]),
     };
     let mut draft = Draft::default();
@@ -123,6 +128,29 @@ metric = 7
 to = "2001:db8:9::/48"
 via = ["fe80::7", "fe80::8"]
 device = "eth2"
+[[rule]]
+priority = 99
+from = "10.0.0.0/8"
+table = 7
+[[rule]]
+priority = 100
+not = true
+to = "10.9.9.9/32"
+in = "eth2"
+mark = 0x10
+mask = 0xff
+protocol = "tcp"
+source_ports = "1000-2000"
+ports = "53"
+vrf = "red"
+suppress_prefix_length = 0
+[[rule]]
+priority = 101
+action = "unreachable"
+[[rule]]
+priority = 102
+family = "ipv4"
+goto = 32766
 "#;
     let missing = [
         "Linux: bond0: xmit_hash_policy layer3+4: there is no key for it: Linux keeps it while the interface is there",
@@ -133,7 +161,7 @@ device = "eth2"
         "Linux: veth7: Docker makes it, and goes on doing so",
         "Linux: wg0: Bifrost makes no wireguard: who made it must go on doing so",
         "Linux: ip route 10.1.0.0/16 table 254: there is no key for onlink: it stays Linux's",
-        "Linux: ip rule 99: src 10.0.0.0 srclen 8 table 7: there is no key for it: it stays Linux's",
+        "Linux: ip rule 103: there is no key for uidrange: it stays Linux's",
         "router.toml: [interface.eth10]: description: it cannot be a description",
     ];
     let found = comes_to(draft, file, &missing);

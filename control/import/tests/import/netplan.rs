@@ -43,6 +43,9 @@ const NETPLAN: &str = "network:
       routes:
       - to: default
         via: 10.7.0.2
+      routing-policy:
+      - {from: 10.7.0.0/24, priority: 50, mark: 7}
+      - {to: '2001:db8::/32'}
   tunnels:
     wg0: {mode: wireguard}
     gre1: {mode: gre, local: 192.0.2.2, remote: 203.0.113.1, key: 0.0.1.2, ttl: 64}
@@ -89,6 +92,11 @@ metric = 7
 to = "default"
 via = "10.7.0.2"
 vrf = "red"
+[[rule]]
+priority = 50
+from = "10.7.0.0/24"
+mark = 0x7
+vrf = "red"
 "#;
     let missing = [
         format!("01.yaml:8: eth0: nameservers: {ODD}"),
@@ -99,8 +107,9 @@ vrf = "red"
             .to_owned(),
         format!("01.yaml:25: bond0: lacp-rate: {ODD}"),
         format!("01.yaml:26: bond0: transmit-hash-policy: {ODD}"),
-        "01.yaml:41: wg0: this is none of the tunnels that Bifrost makes".to_owned(),
-        "01.yaml:43: gre2: this is none of the tunnels that Bifrost makes".to_owned(),
+        "01.yaml:42: red: a rule: it has no priority, and Linux would choose one".to_owned(),
+        "01.yaml:44: wg0: this is none of the tunnels that Bifrost makes".to_owned(),
+        "01.yaml:46: gre2: this is none of the tunnels that Bifrost makes".to_owned(),
         "02.yaml:2: the file: tabs disallowed within this context (block indentation)".to_owned(),
     ];
     comes_to(draft, file, &missing);

@@ -139,7 +139,7 @@ fn linux() -> Result<Texts, Failure> {
         false => ask(&[&[family, "-json"], words].concat()),
     };
     let routes = |family| ask_of(family, &["-Numeric", "-details", "route", "show", "table", "all"]);
-    let rules = |family| ask_of(family, &["rule", "show"]);
+    let rules = |family| ask_of(family, &["-Numeric", "-details", "rule", "show"]);
     let set = |name: &String| {
         let path = Path::new("/sys/class/net").join(name).join("addr_assign_type");
         fs::read_to_string(path).is_ok_and(|kind| kind.trim() == "3")

@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::{Kind, Route, Router};
+use config::{Kind, Router};
 use import::ip;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::rules::{self, Rules};
 use super::wanted::asked_for;
-use super::{GROUP, PROTOCOL};
+use super::{Asked, GROUP, PROTOCOL};
 use crate::daemon;
 
-/// Interfaces and Bifrost's routes.
+/// Interfaces, and Bifrost's routes and rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Linux {
     pub links: BTreeMap<String, Link>,
     pub routes: BTreeMap<Key, Way>,
     /// Those of the routes that others made, and by which protocol.
     pub theirs: BTreeMap<Key, u8>,
+    pub rules: Rules,
 }
 
 /// An interface.
@@ -99,18 +101,20 @@ impl Way {
 }
 
 impl Linux {
-    /// Reads them. Routes that somebody else made are read as well where they are as `asked` says:
-    /// they are the file's, and need not be made.
+    /// Reads them. Routes and rules that somebody else made are read as well where they are as
+    /// `asked` says: they are the file's, and need not be made.
     ///
     /// # Errors
     /// When `ip` cannot be run, or says what is not understood; for the operator.
-    pub fn read(router: &Router, asked: &[Route]) -> Result<Linux, String> {
+    pub fn read(router: &Router, asked: &Asked) -> Result<Linux, String> {
         let links: Vec<ip::Link> = ask(&["-json", "-details", "address", "show"])?;
         let mut linux = Linux {
             links: links.iter().map(|text| (text.ifname.clone(), link(text))).collect(),
             ..Linux::default()
         };
-        let asked = asked_for(asked, &linux.links, |_| {});
+        let rules = rules::asked_for(&asked.rules, &linux.links, |_| {});
+        linux.rules = Rules::read(&rules)?;
+        let asked = asked_for(&asked.routes, &linux.links, |_| {});
         let protocol = PROTOCOL.to_string();
         let mut protocols = vec![protocol.as_str()];
         if !asked.is_empty() {
@@ -165,7 +169,8 @@ fn is_link_local(net: &IpNet) -> bool {
     }
 }
 
-fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
+/// What `ip` says to these words.
+pub(super) fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
     let said = daemon::ip::ask(words)?;
     ip::read(&said).map_err(|error| format!("ip {} says what is not understood: {error}", words.join(" ")))
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use chance::Random;
-use config::Kind;
+use config::{Asks, Does, Kind};
 use ipnet::IpNet;
 
 use super::linux::{Hop, Key, Link, Linux, Way};
+use super::rules::{Place, Rule};
 use super::step::{How, Step};
 use super::way::way;
 
@@ -108,6 +109,29 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
                 return refuse("it is there");
             }
             linux.routes.insert(*key, way.clone());
+        }
+        Step::Rule { place, rule } => {
+            let there = linux.rules.at.entry(*place).or_default();
+            if there.iter().any(|other| rule.conflicts(other)) {
+                return refuse("it is there");
+            }
+            there.push(rule.clone());
+        }
+        Step::NoRule { place, rule, .. } => {
+            // The first one that has what is said, whatever else it has.
+            let says_less = |other: &Rule| {
+                let asked = |mine: Option<IpNet>, theirs| mine.is_none() || mine == theirs;
+                let jumps = matches!((&other.does, &rule.does), (Does::GoTo(_), Does::GoTo(_)));
+                (jumps || other.does == rule.does)
+                    && asked(rule.asks.from, other.asks.from)
+                    && asked(rule.asks.to, other.asks.to)
+            };
+            let Some(there) = linux.rules.at.get_mut(place) else { return refuse("it is not there") };
+            let Some(at) = there.iter().position(says_less) else { return refuse("it is not there") };
+            there.remove(at);
+            if there.is_empty() {
+                linux.rules.at.remove(place);
+            }
         }
         Step::NoRoute { key, .. } if linux.routes.remove(key).is_some() => {}
         Step::Mtu { name, mtu } => linux.links.get_mut(name).unwrap().mtu = Some(*mtu),
@@ -226,7 +250,20 @@ fn world(random: &mut Random) -> Linux {
             linux.routes.insert(key, ways[random.below(3)].clone());
         }
     }
+    for (ipv6, priority) in [(false, 5), (true, 5), (false, 6)] {
+        if random.one_in(2) {
+            linux.rules.at.insert(Place { ipv6, priority }, vec![rule(random)]);
+        }
+    }
     linux
+}
+
+fn rule(random: &mut Random) -> Rule {
+    let mut net = |text: &str| random.one_in(2).then(|| text.parse().unwrap());
+    let (from, to) = (net("10.0.0.0/8"), net("10.9.0.0/16"));
+    let asks = Asks { not: random.one_in(2), from, to, ..Asks::default() };
+    let does = [Does::GoTo(7), Does::GoTo(8), Does::End("prohibit")][random.below(3)].clone();
+    Rule { asks, does }
 }
 
 /// The order of addresses and gateways is Linux's own.

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::linux::{Key, Way};
+use super::rules::{Place, Rule};
 use super::{GROUP, PROTOCOL};
 use crate::daemon::tool;
 
@@ -75,6 +76,16 @@ pub(super) enum Step {
         /// The protocol that made it.
         by: u8,
     },
+    Rule {
+        place: Place,
+        rule: Rule,
+    },
+    NoRule {
+        place: Place,
+        rule: Rule,
+        /// The protocol that made it.
+        by: u8,
+    },
 }
 
 /// How a route comes.
@@ -121,6 +132,8 @@ impl fmt::Display for Step {
                 }
             }
             Step::NoRoute { key, .. } => write!(f, "route {}{} is removed", key.to, in_table(key)),
+            Step::Rule { place, rule } => write!(f, "{place} is added: {rule}"),
+            Step::NoRule { place, rule, .. } => write!(f, "{place} is removed: {rule}"),
         }
     }
 }
@@ -140,6 +153,15 @@ fn told(kind: &Kind) -> String {
 }
 
 impl Step {
+    /// The family that `ip` must be told beside the line, where that does not say it.
+    fn family(&self) -> Option<&'static str> {
+        match self {
+            Step::Rule { place, .. } | Step::NoRule { place, .. } if place.ipv6 => Some("-6"),
+            Step::Rule { .. } | Step::NoRule { .. } => Some("-4"),
+            _ => None,
+        }
+    }
+
     /// As `ip` reads it.
     pub fn line(&self) -> String {
         match self {
@@ -181,7 +203,25 @@ impl Step {
                 format!("route {verb} {kind} {}{hops}", route(key, PROTOCOL)).trim_end().to_owned()
             }
             Step::NoRoute { key, by } => format!("route delete {}", route(key, *by)),
+            Step::Rule { place, rule: Rule { asks, does } } => {
+                format!("rule add {asks} priority {} protocol {PROTOCOL} {does}", place.priority)
+            }
+            Step::NoRule { place, rule: Rule { asks, does }, by } => {
+                format!("rule delete {asks} priority {} protocol {by} {does}", place.priority)
+            }
         }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} ({})", self.priority, if self.ipv6 { "IPv6" } else { "IPv4" })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.asks, self.does)
     }
 }
 
@@ -228,9 +268,23 @@ pub(super) struct Failed<'a> {
 /// # Errors
 /// When none could be gone.
 pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
-    if steps.is_empty() {
-        return Ok(Vec::new());
+    let (mut all, mut began) = (Vec::new(), false);
+    for steps in steps.chunk_by(|one, next| one.family() == next.family()) {
+        match batch(steps, on) {
+            Ok(failed) => all.extend(failed),
+            Err(why) if began => all.push(Failed { step: &steps[0], why }),
+            Err(why) => return Err(why),
+        }
+        began = true;
+        if !on && !all.is_empty() {
+            break;
+        }
     }
+    Ok(all)
+}
+
+/// The same for steps of one family.
+fn batch(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
     let mut ip = tool::command("ip", "iproute2")?;
     // In memory, so that `ip` can say as much as it wants.
     let refused = |error: std::io::Error| format!("cannot run ip: {error}");
@@ -238,7 +292,7 @@ pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
     let mut lines = std::fs::File::from(memory);
     steps.iter().try_for_each(|step| writeln!(lines, "{}", step.line())).map_err(refused)?;
     lines.rewind().map_err(refused)?;
-    ip.args(if on { &["-force"][..] } else { &[] }).args(["-batch", "-"]);
+    ip.args(steps.first().and_then(Step::family)).args(on.then_some("-force")).args(["-batch", "-"]);
     ip.stdin(lines).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = ip.output().map_err(refused)?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use config::{Interface, Kind, Route, RouteTable, Router};
 
 use super::linux::{Hop, Key, Link, Linux, Way};
+use super::rules::Rules;
 
 /// Something of the file that cannot be now.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,6 +19,8 @@ pub(super) enum Refused {
     Foreign { name: String, kind: &'static str },
     #[error("[interface.{of}]: there is no VRF {name}")]
     NoVrf { of: String, name: String },
+    #[error("[[rule]] {priority}: there is no VRF {vrf}")]
+    Rule { priority: u32, vrf: String },
     #[error("[[route]] to {to}: there is no {what}")]
     Route { to: ipnet::IpNet, what: String },
 }
@@ -65,7 +68,8 @@ pub(super) fn wanted(now: &Linux, router: &Router) -> (Linux, Vec<Refused>) {
     for it in router.interfaces.iter().filter(|it| !it.enabled) {
         to.links.entry(it.name.clone()).and_modify(|link| link.up = false);
     }
-    to.routes = routes(&to, router, &mut refused);
+    to.routes = asked_for(&router.routes, &to.links, |wrong| refused.push(wrong));
+    to.rules = Rules::wanted(&router.routing_rules, &to.links, |wrong| refused.push(wrong));
     for (key, way) in &now.routes {
         // Where Linux has what is asked for, it says more of it than the file.
         to.routes.entry(*key).and_modify(|asked| {
@@ -176,10 +180,6 @@ fn belong(it: &Interface, router: &Router, to: &mut Linux, refused: &mut Vec<Ref
     to.links.entry(it.name.clone()).and_modify(|link| link.master = wanted);
 }
 
-fn routes(to: &Linux, router: &Router, refused: &mut Vec<Refused>) -> BTreeMap<Key, Way> {
-    asked_for(&router.routes, &to.links, |wrong| refused.push(wrong))
-}
-
 /// Routes as Linux has them, where these interfaces are there; `refuse` is told what cannot be.
 pub(super) fn asked_for(
     asked: &[Route],
@@ -189,15 +189,12 @@ pub(super) fn asked_for(
     let mut routes = BTreeMap::new();
     for route in asked {
         let mut refuse = |what: String| refuse(Refused::Route { to: route.to, what });
-        let table = match &route.table {
-            RouteTable::Number(number) => *number,
-            RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
-                Some(Kind::Vrf { table }) => *table,
-                _ => {
-                    refuse(format!("VRF {vrf}"));
-                    continue;
-                }
-            },
+        let table = match number(&route.table, links) {
+            Ok(table) => table,
+            Err(vrf) => {
+                refuse(format!("VRF {vrf}"));
+                continue;
+            }
         };
         // Of IPv6 Linux takes 0 for that.
         let usual = if route.to.addr().is_ipv6() { 1024 } else { 0 };
@@ -219,6 +216,17 @@ pub(super) fn asked_for(
         routes.insert(Key { table, to: route.to, metric }, way);
     }
     routes
+}
+
+/// The number of a table; else the VRF that is not there.
+pub(super) fn number<'t>(table: &'t RouteTable, links: &BTreeMap<String, Link>) -> Result<u32, &'t str> {
+    match table {
+        RouteTable::Number(number) => Ok(*number),
+        RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
+            Some(Kind::Vrf { table }) => Ok(*table),
+            _ => Err(vrf),
+        },
+    }
 }
 
 /// Gateways that no address of their interface reaches, where the file has its addresses.

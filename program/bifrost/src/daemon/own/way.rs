@@ -2,7 +2,7 @@
 //!
 //! The order is Linux's: what is deleted goes from the top down, and what is made from the bottom
 //! up; a bond's members are down while they join, its mode changes without any; addresses come when
-//! their interface is in its VRF, routes at last. A step may take more with it than it says (an
+//! their interface is in its VRF, routes and rules at last. A step may take more with it than it says (an
 //! interface that goes down loses its IPv6 addresses and its routes): so the way keeps what Linux
 //! has after each ([`Walk::now`]), gives that back as well, and at the end makes sure of the routes
 //! by all that was disturbed.
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::Kind;
 
-use super::PROTOCOL;
 use super::linux::{Key, Link, Linux, Way};
 use super::step::{How, Step};
 use super::wanted::same;
+use super::{PROTOCOL, rules};
 
 /// The steps.
 pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
@@ -31,7 +31,8 @@ pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
     upwards.iter().rev().for_each(|name| walk.set_down(name));
     upwards.iter().for_each(|name| walk.address(name));
     let Walk { steps, disturbed, .. } = walk;
-    routes(from, &to.routes, steps, |way| disturbed.iter().any(|name| way.by(name)))
+    let rules = rules::steps(from, &to.rules);
+    routes(from, &to.routes, steps, rules, |way| disturbed.iter().any(|name| way.by(name)))
 }
 
 struct Walk<'a> {
@@ -262,11 +263,13 @@ impl Walk<'_> {
     }
 }
 
-/// The steps to other interfaces, and those of routes around them.
+/// The steps to other interfaces, and those of routes around them; rules change where all routes are
+/// there.
 fn routes(
     from: &Linux,
     to: &BTreeMap<Key, Way>,
     steps: Vec<Step>,
+    rules: Vec<Step>,
     disturbed: impl Fn(&Way) -> bool,
 ) -> Vec<Step> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -295,6 +298,7 @@ fn routes(
         };
         all.push(Step::Route { key: *key, way: way.clone(), how });
     }
+    all.extend(rules);
     all.extend(last);
     all
 }

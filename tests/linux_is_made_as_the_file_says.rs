@@ -306,3 +306,99 @@ fn rules_are_those_of_the_file_and_others_stay() {
     assert_eq!(mine, ["101: from all tos 0x08 prohibit proto 177"; 2]);
     assert!(rules(&net).contains("101: from 192.0.2.99 prohibit"));
 }
+
+const ABOVE: &str = r#"
+[interface.mv0]
+kind = "macvlan"
+parent = "a0"
+mode = "private"
+mac = "02:00:00:00:00:0a"
+addresses = ["192.0.2.1/24"]
+[interface.vx100]
+kind = "vxlan"
+vni = 100
+local = "10.2.0.1"
+remote = "10.2.0.2"
+addresses = ["198.51.100.1/24", "2001:db8:9::1/64"]
+[interface.vx101]
+kind = "vxlan"
+vni = 101
+remote = "239.1.1.1"
+parent = "a0"
+port = 4790
+learning = false
+[interface.lan]
+kind = "bridge"
+members = ["vx101"]
+"#;
+
+#[test]
+fn macvlans_and_vxlans_lie_on_others() {
+    let mut net = Line::stopped("own-above", &file("")).started();
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let run = |host: &lab::Host, commands: &str| host.run(commands).unwrap();
+    run(net.router.host(), "ip link add a0 type veth peer name a1; ip link set a1 up");
+    run(
+        &net.server,
+        "ip link add vx type vxlan id 100 local 10.2.0.2 remote 10.2.0.1 dstport 4789
+         ip address add 198.51.100.2/24 dev vx; ip link set vx up",
+    );
+    reload(
+        &net.router,
+        ABOVE,
+        &[
+            "lan is made, a bridge",
+            "vx100 is made, VXLAN 100 to 10.2.0.2",
+            "mv0 is made, a macvlan (private) on a0",
+            "vx101 is made, VXLAN 101 on a0 to 239.1.1.1",
+            "vx101 joins lan",
+            "a0 is set up",
+            "lan is set up",
+            "vx100 is set up",
+            "mv0 is set up",
+            "vx101 is set up",
+            "vx100: address 198.51.100.1/24 is added",
+            "vx100: address 2001:db8:9::1/64 is added",
+            "mv0: address 192.0.2.1/24 is added",
+        ],
+    );
+    let has = |net: &Line, command: &str, texts: &[&str]| {
+        let said = run(net.router.host(), command);
+        texts.iter().for_each(|text| assert!(said.contains(text), "{text}: {said}"));
+    };
+    has(&net, "ip -d link show mv0", &["macvlan mode private", "02:00:00:00:00:0a", "group 45552", ",UP"]);
+    has(&net, "ip -d link show vx100", &["vxlan id 100 remote 10.2.0.2 local 10.2.0.1", "dstport 4789"]);
+    has(&net, "ip -d link show vx101", &["group 239.1.1.1 dev a0", "dstport 4790 nolearning", "master lan"]);
+    net.server.run("ping -c 3 -i 0.2 -W 2 198.51.100.1").unwrap();
+
+    // What lies on one that goes is made again with it.
+    let changed = ABOVE.replace("\"private\"", "\"bridge\"").replace("vni = 101", "vni = 102");
+    reload(
+        &net.router,
+        &changed,
+        &[
+            "vx101 is deleted",
+            "mv0 is deleted",
+            "mv0 is made, a macvlan (bridge) on a0",
+            "vx101 is made, VXLAN 102 on a0 to 239.1.1.1",
+            "vx101 joins lan",
+            "mv0 is set up",
+            "vx101 is set up",
+            "mv0: address 192.0.2.1/24 is added",
+        ],
+    );
+    let twice = changed.clone() + "[interface.vx9]\nkind = \"vxlan\"\nvni = 9\nparent = \"none\"\n";
+    refused(&net.router, &twice, "[interface.vx9]: there is no interface none");
+    run(net.router.host(), "ip link add theirs type vxlan id 7 dstport 4789");
+    let taken = changed.replace("\"bridge\"\nmac", "\"vepa\"\nmac")
+        + "[interface.vx9]\nkind = \"vxlan\"\nvni = 7\naddresses = [\"10.9.0.1/24\"]\n";
+    refused(&net.router, &taken, "Linux refuses that vx9 is made, VXLAN 7: ");
+
+    net.router.kill_nine();
+    net.router.configure(&file("")).unwrap();
+    net.router.restart().unwrap();
+    let left = state(&net.router);
+    assert!(!left.contains("mv0") && !left.contains("vx10") && left.contains("theirs"), "{left}");
+}

@@ -12,7 +12,7 @@
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
 //! `api`, `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
-//! `route`, `routing`, `rule`, `service`, `system`, `virtual_router`), one for reading keys
+//! `route`, `routing`, `rule`, `service`, `system`, `virtual_router`, `wireguard`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
@@ -44,12 +44,13 @@ mod system;
 mod topology;
 mod track;
 mod virtual_router;
+mod wireguard;
 
 pub use api::{Api, Identity, Role, Token, fuzz_tokens};
 pub use bfd::Bfd;
 pub use cores::Cores;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
-pub use interface::{Interface, Kind};
+pub use interface::{DhcpClient, Interface, Kind, Vxlan};
 pub use machine::Machine;
 pub use memif::Memif;
 pub use mirror_port::MirrorPort;
@@ -66,3 +67,4 @@ pub use sharing::Sharing;
 pub use system::{Syslog, System};
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};
+pub use wireguard::{PrivateKey, PublicKey, WireGuard, WireGuardPeer};

@@ -132,7 +132,7 @@ fn root_of(
     let default = Router::default();
     let mut ftp = true;
     let virtual_ones;
-    let own = root.value("interface").map(|value| interfaces(page, value)).unwrap_or_default();
+    let own = root.value("interface").map(|value| interfaces(page, value, files)).unwrap_or_default();
     let judged_by;
     let router = Router {
         routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),

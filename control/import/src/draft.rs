@@ -99,6 +99,8 @@ impl Draft {
             mac: None,
             vrf: None,
             description: None,
+            wireguard: None,
+            dhcp: None,
             enabled: true,
         })
     }
@@ -237,10 +239,11 @@ fn rank(it: &Interface) -> u8 {
         Kind::Vrf { .. } => 1,
         Kind::Ethernet => 2,
         Kind::Bond { .. } => 3,
-        Kind::Vlan { .. } => 4,
+        Kind::Vlan { .. } | Kind::Macvlan { .. } => 4,
         Kind::Bridge => 5,
         Kind::Dummy => 6,
-        Kind::Tunnel { .. } => 7,
+        Kind::Vxlan(_) | Kind::Wireguard => 7,
+        Kind::Tunnel { .. } => 8,
     }
 }
 

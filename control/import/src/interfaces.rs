@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, Does, Kind, RouteTable, RoutingRule, Way};
+use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -129,6 +129,10 @@ impl Draft {
         let ipv6 = stanza.family == "inet6";
         match stanza.method.as_str() {
             "static" | "manual" | "loopback" | "tunnel" | "v4tunnel" | "" => {}
+            "dhcp" if !ipv6 => {
+                let metric = stanza.option(&["metric"]).and_then(|metric| metric.parse().ok());
+                self.interface(&name).dhcp = Some(DhcpClient { metric });
+            }
             "dhcp" | "auto" => {
                 let why = "there is no key for a client: who asks for addresses now must go on";
                 self.leave(&stanza.at, format!("{name}: {} {}", stanza.family, stanza.method), why);

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, Does, Kind};
+use config::{Asks, Does, Kind, Vxlan};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -119,6 +119,7 @@ impl Link {
         Some(match self.linkinfo.info_kind.as_str() {
             "bridge" => Kind::Bridge,
             "dummy" => Kind::Dummy,
+            "wireguard" => Kind::Wireguard,
             "vrf" => Kind::Vrf { table: u32::try_from(number("table")?).ok()? },
             "vlan" => Kind::Vlan {
                 parent: self.link.clone()?,
@@ -130,8 +131,25 @@ impl Link {
                 lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
                 miimon: number("miimon").and_then(|time| u32::try_from(time).ok()),
             },
+            "macvlan" => {
+                Kind::Macvlan { parent: self.link.clone()?, mode: word(&Kind::MACVLAN_MODES, text("mode")?)? }
+            }
+            "vxlan" => {
+                let end = |keys: [&str; 2]| keys.into_iter().find_map(text).and_then(|end| end.parse().ok());
+                Kind::Vxlan(Vxlan {
+                    vni: u32::try_from(number("id")?).ok()?,
+                    local: end(["local", "local6"]),
+                    remote: end(["remote", "remote6"]).or_else(|| end(["group", "group6"])),
+                    parent: text("link").map(str::to_owned),
+                    port: u16::try_from(number("port")?).ok()?,
+                    learning: data.get("learning").and_then(Value::as_bool).unwrap_or(true),
+                })
+            }
             mode => Kind::Tunnel {
-                mode: word(&Kind::TUNNELS, mode)?,
+                mode: match (mode, text("proto")) {
+                    ("ip6tnl", Some(proto @ ("ipip6" | "ip6ip6"))) => word(&Kind::TUNNELS, proto)?,
+                    _ => word(&Kind::TUNNELS, mode)?,
+                },
                 local: text("local")?.parse().ok()?,
                 remote: text("remote")?.parse().ok()?,
                 // As an address, and of both directions the same here.

@@ -4,10 +4,10 @@
 //! connected and local routes, the devices that tunnel modules come with), addresses of DHCP and
 //! SLAAC, and routes of other protocols (FRR's, DHCP's, those of router advertisements).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use config::{Asks, Does, Interface, Kind, RouteTable, RoutingRule, Way};
+use config::{Asks, Does, Interface, Kind, RouteTable, RoutingRule, Way, WireGuard};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ pub struct Texts {
     pub routes: [String; 2],
     /// `ip -4 -Numeric -json -details rule show`, and the same with `-6`.
     pub rules: [String; 2],
+    /// What interfaces of WireGuard have, by their names.
+    pub wireguard: BTreeMap<String, WireGuard>,
     /// Interfaces whose address on the link somebody has set.
     pub set: BTreeSet<String>,
 }
@@ -47,7 +49,7 @@ impl Draft {
         let mut links: Vec<ip::Link> = ip::read(texts.links.as_bytes()).map_err(wrong)?;
         links.sort_by_cached_key(|link| natural(&link.ifname));
         for link in &links {
-            self.link(link, &links, &texts.set);
+            self.link(link, &links, texts);
         }
         for (text, ipv6) in texts.routes.iter().zip([false, true]) {
             let routes: Vec<ip::Route> = ip::read(text.as_bytes()).map_err(wrong)?;
@@ -60,7 +62,7 @@ impl Draft {
         Ok(())
     }
 
-    fn link(&mut self, link: &ip::Link, links: &[ip::Link], set: &BTreeSet<String>) {
+    fn link(&mut self, link: &ip::Link, links: &[ip::Link], texts: &Texts) {
         let kind = link.linkinfo.info_kind.as_str();
         let given: Vec<&ip::Address> = link.addr_info.iter().filter(|it| it.is_given()).collect();
         let of_module = MODULES.contains(&link.ifname.as_str()) || kind == "ifb";
@@ -76,9 +78,15 @@ impl Draft {
             let why = format!("a program made it ({kind}), and goes on doing so");
             return self.leave(SOURCE, &link.ifname, why);
         }
-        let made = link.kind();
+        let wireguard = texts.wireguard.get(&link.ifname).cloned();
+        let made = link.kind().filter(|kind| *kind != Kind::Wireguard || wireguard.is_some());
         if made.is_none() && !matches!(kind, "" | "veth" | "ifb") {
-            let why = format!("Bifrost makes no {kind}: who made it must go on doing so");
+            let why = match kind {
+                "wireguard" => {
+                    "Linux tells its keys to root alone: who made it must go on doing so".to_owned()
+                }
+                _ => format!("Bifrost makes no {kind}: who made it must go on doing so"),
+            };
             self.leave(SOURCE, &link.ifname, why);
         }
         let (name, is_lo) = (link.ifname.as_str(), link.flags.iter().any(|flag| flag == "LOOPBACK"));
@@ -91,9 +99,11 @@ impl Draft {
             members: None,
             addresses: None,
             mtu: Some(link.mtu).filter(|mtu| !of_bond && !is_lo && self.is_said(link, links, *mtu)),
-            mac: link.mac().filter(|mac| !of_bond && is_set(link, links, set, mac)),
+            mac: link.mac().filter(|mac| !of_bond && is_set(link, links, &texts.set, mac)),
             vrf: None,
             description: link.ifalias.clone().filter(|text| !text.is_empty()),
+            wireguard,
+            dhcp: None,
             enabled: link.is_up(),
         };
         match &of {
@@ -113,8 +123,7 @@ impl Draft {
         it.addresses = Some(addresses).filter(|list| !list.is_empty());
         self.other_addresses(link);
         let says_nothing = it == Interface { enabled: true, ..bare(name) };
-        let carries =
-            |other: &ip::Link| matches!(other.kind(), Some(Kind::Vlan { parent, .. }) if parent == name);
+        let carries = |other: &ip::Link| other.kind().is_some_and(|kind| kind.parent() == Some(name));
         // Who belongs to another one, or carries one, is up by that.
         let needless = says_nothing && (is_lo || link.master.is_some() || links.iter().any(carries));
         let is_card = matches!(kind, "" | "veth") && !is_lo;
@@ -131,10 +140,27 @@ impl Draft {
         let of = |name: &str| links.iter().find(|it| it.ifname == name).map(|it| it.mtu);
         match link.kind() {
             Some(Kind::Vlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(Kind::Wireguard) => mtu != 1420,
             // More than a file can say.
             Some(Kind::Vrf { .. }) => mtu <= 65_535 && mtu != 1500,
-            Some(Kind::Tunnel { mode: "gre", key, .. }) => mtu != if key.is_some() { 1472 } else { 1476 },
-            Some(Kind::Tunnel { .. }) => mtu != 1480,
+            Some(Kind::Macvlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(Kind::Vxlan(vxlan)) => {
+                // What stands in front of its frames: 50 bytes, or 70 with IPv6.
+                let outer = if vxlan.remote.is_some_and(|end| end.is_ipv6()) { 70 } else { 50 };
+                let parent = vxlan.parent.as_deref().and_then(of);
+                mtu != parent.map_or(1500, |parent| parent.saturating_sub(outer))
+            }
+            Some(Kind::Tunnel { mode, key, .. }) => {
+                let key = if key.is_some() { 4 } else { 0 };
+                let usual = match mode {
+                    "gre" => 1476 - key,
+                    "gretap" => 1462 - key,
+                    "ip6gre" => 1448 - key,
+                    "ip6tnl" | "ipip6" | "ip6ip6" => 1452,
+                    _ => 1480,
+                };
+                mtu != usual
+            }
             _ => mtu != 1500,
         }
     }
@@ -162,6 +188,9 @@ impl Draft {
                 ("downdelay", &["0"]),
             ],
             Some(Kind::Vlan { .. }) => &[("ingress_qos", &[]), ("egress_qos", &[])],
+            Some(Kind::Vxlan(_)) => {
+                &[("ttl", &["0"]), ("tos", &[]), ("ageing", &["300"]), ("df", &["unset"])]
+            }
             Some(Kind::Tunnel { .. }) => &[("tos", &["0x0", "0"]), ("pmtudisc", &["true"]), ("link", &[])],
             _ => &[],
         };

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, Does, Kind, RouteTable, RoutingRule, Way};
+use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -120,7 +120,14 @@ impl Draft {
                     }
                     true
                 }
-                ("dhcp4" | "dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
+                ("dhcp4", Some(word)) if is_true(word) => {
+                    let overrides = it.get("dhcp4-overrides").and_then(|it| it.get("route-metric"));
+                    let metric = overrides.and_then(Yaml::text).and_then(|metric| metric.parse().ok());
+                    self.interface(name).dhcp = Some(DhcpClient { metric });
+                    true
+                }
+                ("dhcp4-overrides", _) => value.map().iter().all(|(key, _)| key == "route-metric"),
+                ("dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
                     let why = "there is no key for a client: who asks for addresses now must go on";
                     self.leave(at(value), format!("{name}: {key}"), why);
                     true

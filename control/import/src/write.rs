@@ -1,6 +1,6 @@
 //! Sections as they are written.
 
-use config::{Does, Interface, Kind, Route, RouteTable, RoutingRule, Way};
+use config::{Does, Interface, Kind, PublicKey, Route, RouteTable, RoutingRule, Way, WireGuardPeer};
 
 /// A text in TOML.
 pub(crate) fn text(text: &str) -> String {
@@ -47,6 +47,24 @@ pub(crate) fn interface(it: &Interface) -> String {
             miimon.iter().for_each(|time| say("miimon", time.to_string()));
         }
         Kind::Vrf { table } => say("table", table.to_string()),
+        Kind::Macvlan { parent, mode } => {
+            say("parent", text(parent));
+            if *mode != "bridge" {
+                say("mode", text(mode));
+            }
+        }
+        Kind::Vxlan(vxlan) => {
+            say("vni", vxlan.vni.to_string());
+            vxlan.local.iter().for_each(|local| say("local", text(&local.to_string())));
+            vxlan.remote.iter().for_each(|remote| say("remote", text(&remote.to_string())));
+            vxlan.parent.iter().for_each(|parent| say("parent", text(parent)));
+            if vxlan.port != Kind::VXLAN_PORT {
+                say("port", vxlan.port.to_string());
+            }
+            if !vxlan.learning {
+                say("learning", "false".to_owned());
+            }
+        }
         Kind::Tunnel { local, remote, key, ttl, .. } => {
             say("local", text(&local.to_string()));
             say("remote", text(&remote.to_string()));
@@ -55,9 +73,17 @@ pub(crate) fn interface(it: &Interface) -> String {
                 say("ttl", ttl.to_string());
             }
         }
-        Kind::Ethernet | Kind::Bridge | Kind::Dummy => {}
+        Kind::Ethernet | Kind::Bridge | Kind::Dummy | Kind::Wireguard => {}
+    }
+    if let Some(wireguard) = &it.wireguard {
+        say("private_key", key(wireguard.private_key.reveal()));
+        wireguard.listen_port.iter().for_each(|port| say("listen_port", port.to_string()));
     }
     it.members.iter().for_each(|members| say("members", list(members)));
+    if let Some(client) = &it.dhcp {
+        say("dhcp", "true".to_owned());
+        client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
+    }
     it.description.iter().for_each(|description| say("description", text(description)));
     it.vrf.iter().for_each(|vrf| say("vrf", text(vrf)));
     it.mac.iter().for_each(|mac| say("mac", text(mac)));
@@ -66,7 +92,30 @@ pub(crate) fn interface(it: &Interface) -> String {
     if !it.enabled {
         say("enabled", "false".to_owned());
     }
+    let mut text = lines.join("\n") + "\n";
+    for one in it.wireguard.iter().flat_map(|wireguard| &wireguard.peers) {
+        text += &peer(&it.name, one);
+    }
+    text
+}
+
+/// `[interface.NAME.peer.PEER]`.
+fn peer(interface: &str, peer: &WireGuardPeer) -> String {
+    let mut lines = vec![format!("[interface.{}.peer.{}]", name(interface), name(&peer.name))];
+    let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+    say("public_key", key(&peer.public_key.0));
+    peer.preshared_key.iter().for_each(|psk| say("preshared_key", key(psk.reveal())));
+    peer.endpoint.iter().for_each(|end| say("endpoint", text(&end.to_string())));
+    say("allowed_ips", list(&peer.allowed_ips.iter().collect::<Vec<_>>()));
+    if peer.keepalive > 0 {
+        say("keepalive", peer.keepalive.to_string());
+    }
     lines.join("\n") + "\n"
+}
+
+/// A key as `wg` writes it, which is how public ones are shown.
+fn key(key: &[u8; 32]) -> String {
+    text(&PublicKey(*key).to_string())
 }
 
 /// `[[route]]`.

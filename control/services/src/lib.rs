@@ -16,10 +16,11 @@
 //! | `file.rs` | a file that is Bifrost's, or somebody's |
 //! | `manager.rs` | who starts and stops daemons: systemd, or a program |
 //! | `service.rs` | the way of a service from what it is told to what it is to be told |
-//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `rsyslog.rs` | what each daemon is told, as pure code |
+//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `rsyslog.rs`, `dhcpcd.rs` | what each daemon is told, as pure code |
 //! | `tool.rs` | programs of the system's |
 
 mod chrony;
+mod dhcpcd;
 mod file;
 mod kea;
 mod manager;
@@ -35,7 +36,11 @@ pub use manager::{Manager, ManagerError};
 pub use service::{Service, ServiceError, Step, go, plan, undo};
 
 /// Every service that Bifrost knows, with what a file says of each.
-pub fn services(system: &config::System, services: &config::Services) -> Vec<Service> {
+pub fn services(
+    system: &config::System,
+    services: &config::Services,
+    interfaces: &[config::Interface],
+) -> Vec<Service> {
     let root = services.root.as_deref().unwrap_or(Path::new("/"));
     let below = |path: &str| under(root, path);
     vec![
@@ -82,6 +87,18 @@ pub fn services(system: &config::System, services: &config::Services) -> Vec<Ser
             check: ("rsyslogd", &["-N1", "-f"]),
             interfaces: Vec::new(),
             text: system.syslog.as_ref().map(rsyslog::render),
+        },
+        Service {
+            section: "dhcp of [interface]",
+            unit: "bifrost-dhcp",
+            package: "dhcpcd-base",
+            restarts: "addresses stay",
+            file: Managed::new(below("/etc/bifrost/dhcpcd.conf")),
+            base: None,
+            // It has no check of its own; that it is there is seen.
+            check: ("dhcpcd", &["-P", "-f"]),
+            interfaces: Vec::new(),
+            text: dhcpcd::render(interfaces),
         },
     ]
 }

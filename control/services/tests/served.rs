@@ -53,7 +53,7 @@ impl Rig {
         let text = format!("without_ports = \"on\"\n{sections}\n[service]\nroot = {:?}\n", self.root.path());
         let machine = Machine { cores: Cores(vec![0]) };
         let router = Router::read("router.toml", &text, &machine).unwrap_or_else(|wrong| panic!("{wrong}"));
-        plan(&services(&router.system, &router.services), Some(&self.manager()))
+        plan(&services(&router.system, &router.services, &router.interfaces), Some(&self.manager()))
     }
 
     fn go(&self, sections: &str) -> Result<Vec<Step>, ServiceError> {

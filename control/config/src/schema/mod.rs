@@ -301,6 +301,20 @@ const fn words<const N: usize>(pairs: [(&'static str, &'static str); N]) -> [&'s
     words
 }
 
+/// The words of two lists.
+const fn both<const N: usize, const M: usize, const ALL: usize>(
+    one: [&'static str; N],
+    other: [&'static str; M],
+) -> [&'static str; ALL] {
+    let mut words = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        words[at] = if at < N { one[at] } else { other[at - N] };
+        at += 1;
+    }
+    words
+}
+
 const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, shape, about, default: "", required: false }
 }

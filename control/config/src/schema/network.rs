@@ -3,8 +3,9 @@
 use super::*;
 use crate::{Kind, Route};
 
-static KINDS: [&str; 9] = words(crate::interface::WORDS);
-static BOND_MODES: [&str; 7] = words(Kind::BOND_MODES);
+static KINDS: [&str; 17] = words(crate::interface::WORDS);
+/// Those of bonds, and those of macvlans.
+static MODES: [&str; 11] = both(words(Kind::BOND_MODES), words(Kind::MACVLAN_MODES));
 static LACP_RATES: [&str; 2] = words(Kind::LACP_RATES);
 static VLAN_PROTOCOLS: [&str; 2] = words(Kind::VLAN_PROTOCOLS);
 static ENDS: [&str; 3] = words(Route::ENDS);
@@ -13,22 +14,38 @@ pub(super) static INTERFACE: &[Key] = &[
     word("kind", &KINDS, "what it is; an ethernet is there already").or("\"ethernet\""),
     list("addresses", What::AddressWithLength, "all of its addresses"),
     number("mtu", 68, 65_535, "the longest packet"),
+    flag("dhcp", "asks a DHCP server for an address of IPv4").or("false"),
+    number("dhcp_metric", 1, U32, "of the routes that the DHCP server tells"),
     text("mac", What::Mac, "its link address"),
     text("vrf", What::Interface, "the VRF that it belongs to"),
     text("description", What::Words, "Linux's alias"),
     flag("enabled", "whether it is up").or("true"),
     list("members", What::Interface, "of a bridge or bond: all of its members"),
-    text("parent", What::Interface, "of a vlan: the interface that it is on"),
+    text("parent", What::Interface, "of a vlan, macvlan or vxlan: the interface that it is on"),
     number("id", 1, 4094, "of a vlan: its tag"),
     word("protocol", &VLAN_PROTOCOLS, "of a vlan: the protocol of its tag").or("\"802.1Q\""),
-    word("mode", &BOND_MODES, "of a bond: how it chooses members"),
+    word("mode", &MODES, "of a bond: how it chooses members; of a macvlan: whom it speaks with"),
     word("lacp_rate", &LACP_RATES, "of a bond: how often LACP speaks"),
     number("miimon", 0, 60_000, "of a bond: milliseconds between two looks at the links"),
     number("table", 1, U32, "of a vrf: its routing table"),
-    text("local", What::Address, "of a tunnel: this end"),
-    text("remote", What::Address, "of a tunnel: the other end"),
-    number("key", 0, U32, "of a gre tunnel: its key"),
+    text("local", What::Address, "of a tunnel or vxlan: this end"),
+    text("remote", What::Address, "of a tunnel or vxlan: the other end; of a vxlan also a group"),
+    number("vni", 1, 16_777_215, "of a vxlan: its number"),
+    number("port", 1, 65_535, "of a vxlan: its UDP port").or("4789"),
+    flag("learning", "of a vxlan: learns from what comes where hosts are").or("true"),
+    number("key", 0, U32, "of a gre, gretap or ip6gre tunnel: its key"),
+    text("private_key", What::Secret, "of a wireguard: its own key"),
+    number("listen_port", 1, 65_535, "of a wireguard: its UDP port; else Linux chooses one"),
+    key("peer", Shape::Named { names: What::Name, keys: PEER }, "of a wireguard: all of its peers"),
     number("ttl", 0, 255, "of a tunnel: the TTL outside; 0: that of the packet inside").or("64"),
+];
+
+static PEER: &[Key] = &[
+    text("public_key", What::Words, "who it is").needed(),
+    text("preshared_key", What::Secret, "what both know besides their keys"),
+    text("endpoint", What::Endpoint, "where it is first looked for; else it is found when it comes"),
+    list("allowed_ips", What::Prefix, "whose packets come from it, and go to it"),
+    number("keepalive", 0, 65_535, "seconds between two packets that keep a way open; 0: none").or("0"),
 ];
 
 pub(super) static ROUTE: &[Key] = &[

@@ -4,6 +4,7 @@
 //! several messages: one begins with the peer that the last one ended with, and more of its prefixes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use ipnet::IpNet;
@@ -50,6 +51,21 @@ pub struct Device {
     pub port: u16,
     /// By their public keys.
     pub peers: BTreeMap<Key, Peer>,
+}
+
+impl fmt::Debug for Device {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("port", &self.port).field("peers", &self.peers).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Peer {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Peer { endpoint, keepalive, allowed, .. } = self;
+        f.debug_tuple("Peer").field(endpoint).field(keepalive).field(allowed).finish_non_exhaustive()
+    }
 }
 
 /// A peer.
@@ -104,7 +120,9 @@ fn parse_peer(body: &[u8], device: &mut Device) -> Option<()> {
             WGPEER_A_PRESHARED_KEY => peer.preshared_key = given(value),
             WGPEER_A_ENDPOINT => peer.endpoint = parse_endpoint(value),
             WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL => peer.keepalive = u16_at(value, 0)?,
-            WGPEER_A_ALLOWEDIPS => peer.allowed.extend(attributes(value).filter_map(|(_, net)| parse_net(net))),
+            WGPEER_A_ALLOWEDIPS => {
+                peer.allowed.extend(attributes(value).filter_map(|(_, net)| parse_net(net)))
+            }
             _ => {}
         }
     }
@@ -178,7 +196,9 @@ fn endpoint(end: &SocketAddr) -> Vec<u8> {
     match end {
         SocketAddr::V4(end) => bytes.extend_from_slice(&[&end.ip().octets()[..], &[0; 8]].concat()),
         SocketAddr::V6(end) => {
-            bytes.extend_from_slice(&[&[0; 4][..], &end.ip().octets(), &end.scope_id().to_ne_bytes()].concat());
+            bytes.extend_from_slice(
+                &[&[0; 4][..], &end.ip().octets(), &end.scope_id().to_ne_bytes()].concat(),
+            );
         }
     }
     bytes

@@ -1,5 +1,5 @@
-//! `[service.*]` and `[system]`: daemons that serve hosts, and the one that has the machine's log,
-//! are told what the file says.
+//! `[service.*]`, `[system]` and `dhcp` of `[interface]`: daemons that serve hosts, the one that has
+//! the machine's log, and the client of DHCP are told what the file says.
 //!
 //! What each is told, and the way from what it has to that, is the crate `services`. Whether a
 //! daemon runs with it is known only when it does: so this part prepares last, as those do that make
@@ -46,9 +46,9 @@ fn concerned(before: &Router, after: &Router) -> Vec<Service> {
     if before.services.root != after.services.root {
         let root = before.services.root.clone();
         let none = config::Services { root, ..config::Services::default() };
-        all = services(&config::System::default(), &none);
+        all = services(&config::System::default(), &none, &[]);
     }
-    all.extend(services(&after.system, &after.services));
+    all.extend(services(&after.system, &after.services, &after.interfaces));
     all
 }
 
@@ -57,7 +57,8 @@ fn concerned(before: &Router, after: &Router) -> Vec<Service> {
 /// # Errors
 /// Why it cannot be, for the operator.
 pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
-    let steps = services::plan(&services(&router.system, &router.services), manager(router));
+    let steps =
+        services::plan(&services(&router.system, &router.services, &router.interfaces), manager(router));
     steps.map(|steps| lines(&steps)).map_err(|wrong| wrong.to_string())
 }
 
@@ -69,7 +70,11 @@ fn lines(steps: &[Step]) -> Vec<String> {
 /// not run.
 fn planned(change: &Change) -> Result<(Option<PathBuf>, Vec<Step>), ServiceError> {
     let (before, after) = (&change.before, &change.after);
-    if before.services == after.services && before.system == after.system {
+    let clients = |router: &Router| -> Vec<_> {
+        router.interfaces.iter().filter_map(|it| Some((it.name.clone(), it.dhcp.clone()?))).collect()
+    };
+    if before.services == after.services && before.system == after.system && clients(before) == clients(after)
+    {
         return Ok((None, Vec::new()));
     }
     let manager = manager(after).or(manager(before)).map(Path::to_owned);
@@ -86,7 +91,7 @@ impl Served {
         self.tried = Some(Instant::now());
         let router = &forwarding.router;
         let mut said = Vec::new();
-        for service in services(&router.system, &router.services) {
+        for service in services(&router.system, &router.services, &router.interfaces) {
             let steps = services::plan(std::slice::from_ref(&service), manager(router));
             let gone = steps.and_then(|steps| {
                 if !steps.is_empty() {

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use config::{Kind, Router};
 use import::ip;
 use ipnet::IpNet;
+use mirror::netlink::socket;
+use mirror::netlink::wireguard::Device;
 use serde::Deserialize;
 
 use super::rules::{self, Rules};
@@ -36,6 +38,8 @@ pub(super) struct Link {
     pub mac: Option<String>,
     pub alias: String,
     pub master: Option<String>,
+    /// Of WireGuard.
+    pub wireguard: Device,
     /// Those that somebody gave it, without link-local ones that the file does not list.
     pub addresses: Vec<IpNet>,
 }
@@ -44,15 +48,13 @@ impl Link {
     /// One that has just been made.
     pub fn new(kind: Kind, ours: bool) -> Link {
         let (alias, addresses) = (String::new(), Vec::new());
-        Link { kind, ours, up: false, mtu: None, mac: None, alias, master: None, addresses }
+        let wireguard = Device::default();
+        Link { kind, ours, up: false, mtu: None, mac: None, alias, master: None, wireguard, addresses }
     }
 
     /// What it lies on.
     pub fn parent(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::Vlan { parent, .. } => Some(parent),
-            _ => None,
-        }
+        self.kind.parent()
     }
 }
 
@@ -112,6 +114,17 @@ impl Linux {
             links: links.iter().map(|text| (text.ifname.clone(), link(text))).collect(),
             ..Linux::default()
         };
+        let is_asked = |name: &String, link: &Link| link.ours || asked.wireguard.contains(name);
+        let mut secret: Vec<_> = (linux.links.iter_mut())
+            .filter(|(name, link)| link.kind == Kind::Wireguard && is_asked(name, link))
+            .collect();
+        if !secret.is_empty() {
+            let wrong = |error| format!("cannot ask Linux of WireGuard: {error}");
+            let mut socket = socket::WireGuard::open().map_err(wrong)?;
+            for (name, link) in &mut secret {
+                link.wireguard = socket.device(name).map_err(wrong)?;
+            }
+        }
         let rules = rules::asked_for(&asked.rules, &linux.links, |_| {});
         linux.rules = Rules::read(&rules)?;
         let asked = asked_for(&asked.routes, &linux.links, |_| {});
@@ -187,6 +200,7 @@ fn link(text: &ip::Link) -> Link {
         mac: text.mac(),
         alias: text.ifalias.clone().unwrap_or_default(),
         master: text.master.clone(),
+        wireguard: Device::default(),
     }
 }
 

@@ -24,11 +24,12 @@ mod rules;
 mod step;
 mod wanted;
 mod way;
+mod wireguard;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use config::{Route, Router, RoutingRule};
+use config::{Interface, Route, Router, RoutingRule};
 use graph::Registry;
 use tracing::{error, info, warn};
 
@@ -65,25 +66,39 @@ struct Before {
     steps: Vec<Step>,
 }
 
-/// Routes and rules that are the file's, or were, whoever made them. Of the same place the later one
+/// What is the file's, or was, whoever made it. Of routes and rules of the same place the later one
 /// counts.
+#[derive(Default)]
 struct Asked {
     routes: Vec<Route>,
     rules: Vec<RoutingRule>,
+    /// Interfaces of WireGuard, which has to be asked for what they have.
+    wireguard: BTreeSet<String>,
+    /// Interfaces as the file had them.
+    before: Vec<Interface>,
 }
 
 impl Asked {
     /// What the file asks for.
     fn by(router: &Router) -> Asked {
-        Asked { routes: router.routes.clone(), rules: router.routing_rules.clone() }
+        let mut asked = Asked::default();
+        asked.add(router);
+        asked
     }
 
     /// What the file asks for, and what it asked for, which is there.
     fn by_both(change: &Change) -> Asked {
-        Asked {
-            routes: [&change.after.routes[..], &change.before.routes[..]].concat(),
-            rules: [&change.after.routing_rules[..], &change.before.routing_rules[..]].concat(),
-        }
+        let mut asked = Asked::by(&change.after);
+        asked.add(&change.before);
+        asked.before.clone_from(&change.before.interfaces);
+        asked
+    }
+
+    fn add(&mut self, router: &Router) {
+        self.routes.extend_from_slice(&router.routes);
+        self.rules.extend_from_slice(&router.routing_rules);
+        let wireguard = router.interfaces.iter().filter(|it| it.wireguard.is_some());
+        self.wireguard.extend(wireguard.map(|it| it.name.clone()));
     }
 }
 
@@ -107,7 +122,7 @@ pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
 /// What Linux has, and the way from there to what the file says.
 fn steps(router: &Router, asked: &Asked) -> Result<(Linux, Vec<Step>), String> {
     let from = Linux::read(router, asked)?;
-    let (to, refused) = wanted::wanted(&from, router);
+    let (to, refused) = wanted::wanted(&from, router, &asked.before);
     match refused.is_empty() {
         true => Ok((from.clone(), way::way(&from, &to))),
         false => Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
@@ -137,7 +152,7 @@ impl Own {
             // Nothing was ever made here by a program that is not there.
             Err(_) => return,
         };
-        let (to, refused) = wanted::wanted(&from, router);
+        let (to, refused) = wanted::wanted(&from, router, &[]);
         refused.iter().for_each(|refused| warn!("{refused}; it is made when that has changed"));
         let steps = way::way(&from, &to);
         let refused = match step::run(&steps, true) {

@@ -14,7 +14,7 @@ use config::Kind;
 use super::linux::{Key, Link, Linux, Way};
 use super::step::{How, Step};
 use super::wanted::same;
-use super::{PROTOCOL, rules};
+use super::{PROTOCOL, rules, wireguard};
 
 /// The steps.
 pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
@@ -77,6 +77,13 @@ impl Walk<'_> {
         above.map(|(name, _)| name.clone()).collect()
     }
 
+    /// What lies on one, and goes up and down with it.
+    fn hanging(&self, name: &str) -> Vec<String> {
+        let mut above = self.above(name);
+        above.retain(|above| matches!(self.now[above].kind, Kind::Vlan { .. }));
+        above
+    }
+
     fn members(&self, master: &str) -> Vec<String> {
         let members = self.now.iter().filter(|(_, link)| link.master.as_deref() == Some(master));
         members.map(|(name, _)| name.clone()).collect()
@@ -104,7 +111,7 @@ impl Walk<'_> {
     fn went_down(&mut self, name: &str) {
         self.disturb(name);
         self.now.entry(name.to_owned()).and_modify(|link| link.up = false);
-        for above in self.above(name) {
+        for above in self.hanging(name) {
             self.went_down(&above);
         }
     }
@@ -112,7 +119,7 @@ impl Walk<'_> {
     /// It is up, and what lies on it.
     fn came_up(&mut self, name: &str) {
         self.now.entry(name.to_owned()).and_modify(|link| link.up = true);
-        for above in self.above(name) {
+        for above in self.hanging(name) {
             self.came_up(&above);
         }
     }
@@ -216,8 +223,11 @@ impl Walk<'_> {
         if wanted.alias != link.alias {
             self.steps.push(Step::Alias { name: name.clone(), alias: wanted.alias.clone() });
         }
-        let Link { mac, mtu, alias, .. } = wanted.clone();
-        self.now.entry(name).and_modify(|link| (link.mac, link.mtu, link.alias) = (mac, mtu, alias));
+        self.steps.extend(wireguard::steps(&name, &link.wireguard, &wanted.wireguard));
+        let Link { mac, mtu, alias, wireguard, .. } = wanted.clone();
+        self.now.entry(name).and_modify(|link| {
+            (link.mac, link.mtu, link.alias, link.wireguard) = (mac, mtu, alias, wireguard);
+        });
     }
 
     fn down(&mut self, name: &str, why: Option<String>) {

@@ -10,7 +10,7 @@ unit=$destination$prefix/lib/systemd/system
 
 install -D -m 0755 "$program" "$destination$prefix/sbin/bifrost"
 install -d "$unit" "$share/man/man1" "$share/doc/bifrost"
-for service in bifrost bifrost-bfd bifrost-system; do
+for service in bifrost bifrost-bfd bifrost-dhcp bifrost-system; do
   sed "s|/usr/local/|$prefix/|" "program/bifrost/systemd/$service.service" >"$unit/$service.service"
 done
 install -m 0644 docs/* "$share/doc/bifrost/"

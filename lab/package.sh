@@ -42,7 +42,7 @@ cat >"$tree/DEBIAN/prerm" <<'SCRIPT'
 #!/bin/sh
 set -e
 [ -z "${DPKG_ROOT:-}" ] || exit 0
-[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now bifrost bifrost-bfd
+[ "$1" != remove ] || [ ! -d /run/systemd/system ] || { systemctl disable --now bifrost bifrost-bfd; systemctl stop bifrost-dhcp; }
 SCRIPT
 cp "$tree/DEBIAN/postinst" "$tree/DEBIAN/postrm"
 chmod 0755 "$tree"/DEBIAN/{postinst,prerm,postrm}
@@ -71,7 +71,7 @@ cp -a $PWD/$tree/. %{buildroot}/
 %post
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 %preun
-[ "\$1" != 0 ] || [ ! -d /run/systemd/system ] || systemctl disable --now bifrost bifrost-bfd
+[ "\$1" != 0 ] || [ ! -d /run/systemd/system ] || { systemctl disable --now bifrost bifrost-bfd; systemctl stop bifrost-dhcp; }
 %postun
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 %files

@@ -11,7 +11,7 @@ declare -A packages=(
   [build]="gcc libc6-dev clang llvm libbpf-dev linux-libc-dev"
   [lint]="clang-format"
   [package]="binutils dpkg-dev rpm"
-  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev keepalived ndisc6 kea-dhcp4-server unbound chrony rsyslog busybox bind9-dnsutils openssh-server lldpd"
+  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev keepalived ndisc6 kea-dhcp4-server unbound chrony rsyslog busybox bind9-dnsutils openssh-server lldpd dhcpcd-base"
   [machines]="qemu-system-x86 kmod"
 )
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 lab/install.sh "$scratch" "${@:2}" >/dev/null
 
 if [ -z "$destination" ] && [ -d /run/systemd/system ]; then
-  systemctl disable --now --quiet bifrost bifrost-bfd || true
+  systemctl disable --now --quiet bifrost bifrost-bfd bifrost-dhcp || true
 fi
 (cd "$scratch" && find . -type f ! -path './etc/*' -printf '%P\0') | (cd "$destination/" && xargs -0 rm -f)
 rm -rf "$destination$prefix/share/doc/bifrost"

@@ -35,6 +35,7 @@ mod a_syn_flood_leaves_established_flows_alone;
 mod a_withdrawn_route_stops_within_100_ms;
 mod a_worker_that_hangs_takes_only_itself_down;
 mod a_wrong_file_is_refused_and_nothing_changes;
+mod addresses_come_by_dhcp;
 mod an_element_of_ones_own_runs_in_the_router;
 mod an_upgrade_loses_nothing;
 mod another_router_takes_over;

@@ -47,6 +47,33 @@ ttl = 0
 kind = "sit"
 local = "192.0.2.1"
 remote = "192.0.2.8"
+[interface.tap7]
+kind = "gretap"
+local = "192.0.2.1"
+remote = "192.0.2.9"
+key = 9
+[interface.six7]
+kind = "ip6gre"
+local = "2001:db8:1::1"
+remote = "2001:db8:1::7"
+key = 7
+[interface.six8]
+kind = "ip6tnl"
+local = "2001:db8:1::1"
+remote = "2001:db8:1::8"
+[interface.six9]
+kind = "ipip6"
+local = "2001:db8:1::1"
+remote = "2001:db8:1::9"
+ttl = 0
+[interface.six10]
+kind = "ip6ip6"
+local = "2001:db8:1::1"
+remote = "2001:db8:1::a"
+[[rule]]
+priority = 50
+in = "e2"
+vrf = "red"
 [[route]]
 to = "10.9.0.0/16"
 via = "198.51.100.2"
@@ -98,6 +125,18 @@ fn every_kind() {
     has(&host, &link("gre7"), &["gre remote 192.0.2.7 local 192.0.2.1", "ttl 64", "ikey 0.0.0.7"]);
     has(&host, &link("ipip7"), &["ipip", "ttl inherit"]);
     has(&host, &link("sit7"), &["sit", "remote 192.0.2.8"]);
+    has(&host, &link("tap7"), &["gretap remote 192.0.2.9 local 192.0.2.1", "ikey 0.0.0.9"]);
+    has(
+        &host,
+        &link("six7"),
+        &["ip6gre remote 2001:db8:1::7 local 2001:db8:1::1", "hoplimit 64", "ikey 0.0.0.7"],
+    );
+    has(&host, &link("six8"), &["ip6tnl any remote 2001:db8:1::8"]);
+    has(&host, &link("six9"), &["ip6tnl ipip6 remote 2001:db8:1::9"]);
+    has(&host, &link("six10"), &["ip6tnl ip6ip6 remote 2001:db8:1::a"]);
+    for family in ["-4", "-6"] {
+        has(&host, &format!("ip {family} rule"), &["from all iif e2 lookup 1001 proto 177"]);
+    }
     has(&host, "ip address show bond0.10", &["198.51.100.1/24", "2001:db8:2::1/64"]);
     has(
         &host,
@@ -124,9 +163,12 @@ fn every_kind() {
         .replace("via = \"198.51.100.2\"\nvrf = \"red\"", "via = \"198.51.100.2\"")
         .replace("via = \"2001:db8:2::2\"\nvrf = \"red\"", "via = \"2001:db8:2::2\"");
     let told = reload(&router, &other);
-    for effect in
-        ["s20 is deleted", "s20 is made, VLAN 21 (802.1ad) on e2", "red is made, a VRF with table 1002"]
-    {
+    for effect in [
+        "s20 is deleted",
+        "s20 is made, VLAN 21 (802.1ad) on e2",
+        "red is made, a VRF with table 1002",
+        "rule 50 (IPv6) is added: from all iif e2 table 1002",
+    ] {
         assert!(told.contains(effect), "{effect}: {told}");
     }
     has(&host, "ip route", &["10.9.0.0/16 via 198.51.100.2 dev bond0.10", "10.10.0.0/16 via 10.255.0.2"]);

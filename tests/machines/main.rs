@@ -22,6 +22,7 @@ mod machines {
     mod vrfs;
     mod vrfs_are_forwarded;
     mod vrfs_pass_filter_and_translation;
+    mod wireguard_is_told_of_the_peers_that_changed;
 }
 
 #[path = "../callers.rs"]

@@ -1,6 +1,8 @@
 //! `[interface.NAME]`: an interface of Linux's, as Bifrost makes it.
 
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
 
 use ipnet::IpNet;
 use toml::Spanned;
@@ -10,6 +12,7 @@ use crate::mistake::{Hint, Page};
 use crate::pattern::is_interface_name;
 use crate::section::{Section, kind as kind_of};
 use crate::topology;
+use crate::wireguard::{WireGuard, wireguard};
 
 /// An interface as it is to be. What is `None` is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +33,19 @@ pub struct Interface {
     pub vrf: Option<String>,
     /// Linux's alias.
     pub description: Option<String>,
+    /// Of a [`Kind::Wireguard`]: its keys, port and peers.
+    pub wireguard: Option<WireGuard>,
+    /// It asks a DHCP server for an address of IPv4; `None`: it does not.
+    pub dhcp: Option<DhcpClient>,
     /// Whether it is up.
     pub enabled: bool,
+}
+
+/// A client of DHCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DhcpClient {
+    /// Of the routes that the server tells; `None`: what the client takes.
+    pub metric: Option<u32>,
 }
 
 /// What an interface is. Words are those of iproute2.
@@ -66,19 +80,47 @@ pub enum Kind {
     },
     /// One that leads nowhere, for addresses of the machine.
     Dummy,
-    /// A tunnel over IPv4.
+    /// What has an Ethernet address of its own on another one.
+    Macvlan {
+        /// The other one.
+        parent: String,
+        /// Whom it speaks with on that.
+        mode: &'static str,
+    },
+    /// Ethernet in UDP (RFC 7348).
+    Vxlan(Vxlan),
+    /// WireGuard.
+    Wireguard,
+    /// A tunnel over IPv4 or IPv6.
     Tunnel {
-        /// `gre`, `ipip` or `sit`.
+        /// One of [`Kind::TUNNELS`].
         mode: &'static str,
         /// This end.
-        local: Ipv4Addr,
-        /// The other end.
-        remote: Ipv4Addr,
+        local: IpAddr,
+        /// The other end, of the same family.
+        remote: IpAddr,
         /// GRE's key.
         key: Option<u32>,
         /// Of the outer header; 0: that of the packet inside.
         ttl: u8,
     },
+}
+
+/// A VXLAN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vxlan {
+    /// Its number (VNI), 1 to 2^24 - 1.
+    pub vni: u32,
+    /// This end; `None`: what Linux chooses.
+    pub local: Option<IpAddr>,
+    /// Where frames go to that nobody is known for: a host, or a group; `None`: nowhere.
+    pub remote: Option<IpAddr>,
+    /// The interface that it sends by.
+    pub parent: Option<String>,
+    /// The UDP port.
+    pub port: u16,
+    /// Whether it learns where hosts are from what comes.
+    pub learning: bool,
 }
 
 impl Kind {
@@ -96,8 +138,14 @@ impl Kind {
     pub const LACP_RATES: [(&str, &str); 2] = same(["slow", "fast"]);
     /// Protocols of tags.
     pub const VLAN_PROTOCOLS: [(&str, &str); 2] = same(["802.1Q", "802.1ad"]);
-    /// Tunnels.
-    pub const TUNNELS: [(&str, &str); 3] = same(["gre", "ipip", "sit"]);
+    /// Whom macvlans speak with.
+    pub const MACVLAN_MODES: [(&str, &str); 4] = same(["bridge", "private", "vepa", "passthru"]);
+    /// Tunnels: what packets are carried in by GRE (`gretap`: frames), in IPv4 and in IPv6. `ip6tnl`
+    /// carries both families.
+    pub const TUNNELS: [(&str, &str); 8] =
+        same(["gre", "gretap", "ipip", "sit", "ip6gre", "ip6tnl", "ipip6", "ip6ip6"]);
+    /// The port of VXLAN (RFC 7348).
+    pub const VXLAN_PORT: u16 = 4789;
 
     /// The word for it.
     pub fn word(&self) -> &'static str {
@@ -108,7 +156,28 @@ impl Kind {
             Kind::Bond { .. } => "bond",
             Kind::Vrf { .. } => "vrf",
             Kind::Dummy => "dummy",
+            Kind::Macvlan { .. } => "macvlan",
+            Kind::Vxlan(_) => "vxlan",
+            Kind::Wireguard => "wireguard",
             Kind::Tunnel { mode, .. } => mode,
+        }
+    }
+
+    /// What it lies on.
+    pub fn parent(&self) -> Option<&str> {
+        match self {
+            Kind::Vlan { parent, .. } | Kind::Macvlan { parent, .. } => Some(parent),
+            Kind::Vxlan(vxlan) => vxlan.parent.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it carries Ethernet frames, so that it could be a member of a bridge.
+    pub fn has_frames(&self) -> bool {
+        match self {
+            Kind::Vrf { .. } | Kind::Wireguard => false,
+            Kind::Tunnel { mode, .. } => *mode == "gretap",
+            _ => true,
         }
     }
 }
@@ -126,11 +195,31 @@ const fn same<const N: usize>(words: [&'static str; N]) -> [(&'static str, &'sta
 
 const NAME: &str = "the name of an interface, such as \"eth0\"";
 /// Kinds.
-pub(crate) const WORDS: [(&str, &str); 9] =
-    same(["ethernet", "vlan", "bridge", "bond", "vrf", "dummy", "gre", "ipip", "sit"]);
+pub(crate) const WORDS: [(&str, &str); 17] = same([
+    "ethernet",
+    "vlan",
+    "bridge",
+    "bond",
+    "vrf",
+    "dummy",
+    "macvlan",
+    "vxlan",
+    "wireguard",
+    "gre",
+    "gretap",
+    "ipip",
+    "sit",
+    "ip6gre",
+    "ip6tnl",
+    "ipip6",
+    "ip6ip6",
+]);
+
+/// How files that a section names are read.
+pub(crate) type Files<'f> = dyn FnMut(&Path) -> io::Result<String> + 'f;
 
 /// Every section of this kind, in the order of their names.
-pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>) -> Vec<Interface> {
+pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>, files: &mut Files) -> Vec<Interface> {
     let DeValue::Table(table) = value.get_ref() else {
         let hint = Hint::expected("sections [interface.NAME]");
         page.wrong(value.span(), format!("interface cannot be {}", kind_of(value.get_ref())), hint);
@@ -148,7 +237,7 @@ pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>) -> Vec<Inter
             page.wrong(section.span(), message, Hint::expected(format!("a section {title}")));
             continue;
         };
-        found.extend(one(page, name.get_ref(), Section::new(title, name.span(), keys)));
+        found.extend(one(page, name.get_ref(), Section::new(title, name.span(), keys), files));
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     topology::check(page, table, &found);
@@ -164,8 +253,10 @@ pub(crate) fn interface_name(text: &str) -> Result<String, String> {
     }
 }
 
-fn one(page: &mut Page, name: &str, mut section: Section) -> Option<Interface> {
+fn one(page: &mut Page, name: &str, mut section: Section, files: &mut Files) -> Option<Interface> {
     let kind = kind(page, &mut section);
+    let of_wireguard = kind == Some(Kind::Wireguard);
+    let wireguard = of_wireguard.then(|| wireguard(page, &mut section, &format!("interface.{name}"), files));
     let is_master = matches!(kind, None | Some(Kind::Bridge | Kind::Bond { .. }));
     let members = is_master.then(|| section.texts(page, "members", NAME, interface_name)).flatten();
     let addresses =
@@ -190,6 +281,7 @@ fn one(page: &mut Page, name: &str, mut section: Section) -> Option<Interface> {
         }
     });
     let enabled = section.flag(page, "enabled");
+    let dhcp = dhcp(page, &mut section, kind.as_ref(), vrf.is_some());
     // Of what is no kind no key is unknown.
     let kind = kind?;
     section.finish(page);
@@ -202,8 +294,29 @@ fn one(page: &mut Page, name: &str, mut section: Section) -> Option<Interface> {
         mac: mac.map(|found| found.value),
         vrf: vrf.map(|found| found.value),
         description: description.map(|found| found.value),
+        wireguard: wireguard.map_or(Some(None), |read| read.map(Some))?,
+        dhcp,
         enabled: enabled.unwrap_or(true),
     })
+}
+
+fn dhcp(page: &mut Page, section: &mut Section, kind: Option<&Kind>, in_vrf: bool) -> Option<DhcpClient> {
+    let asks = section.flag(page, "dhcp").unwrap_or(false);
+    let metric = section.number(page, "dhcp_metric", 1..=u64::from(u32::MAX)).map(|metric| metric as u32);
+    let at = |section: &mut Section, key| section.value(key).map_or(section.at.clone(), Spanned::span);
+    if let (Some(_), false) = (metric, asks) {
+        let hint = Hint::expected("dhcp = true as well");
+        page.wrong(at(section, "dhcp_metric"), "there is no DHCP whose routes it could be of", hint);
+    }
+    if let (true, Some(kind)) = (asks && !kind.is_none_or(Kind::has_frames), kind) {
+        let message = format!("a {} has no DHCP", kind.word());
+        page.wrong(at(section, "dhcp"), message, Hint::expected("an interface with Ethernet frames"));
+    }
+    if asks && in_vrf {
+        let hint = Hint::expected("an interface in no VRF");
+        page.wrong(at(section, "dhcp"), "a client of DHCP gives its routes to the main table", hint);
+    }
+    asks.then_some(DhcpClient { metric })
 }
 
 fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
@@ -244,24 +357,69 @@ fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
             }
             Kind::Vrf { table }
         }
+        "macvlan" => {
+            let parent = section.text(page, "parent", NAME, interface_name);
+            let parent = section.require(page, "parent", parent, NAME);
+            let mode = section.choice(page, "mode", &Kind::MACVLAN_MODES).unwrap_or("bridge");
+            Kind::Macvlan { parent: parent?.value, mode }
+        }
+        "wireguard" => Kind::Wireguard,
+        "vxlan" => Kind::Vxlan(vxlan(page, section)?),
         mode => {
-            const END: &str = "an IPv4 address, such as \"192.0.2.1\"";
+            let ipv6 = mode.starts_with("ip6") || mode == "ipip6";
+            let (family, expected) = match ipv6 {
+                false => ("IPv4", "an IPv4 address, such as \"192.0.2.1\""),
+                true => ("IPv6", "an IPv6 address, such as \"2001:db8::1\""),
+            };
             let mut end = |key| {
-                let end = section.text(page, key, END, |text| match text.parse::<Ipv4Addr>() {
-                    Ok(end) if !end.is_unspecified() && !end.is_multicast() => Ok(end),
-                    _ => Err(format!("{text:?} is no IPv4 address of a host")),
+                let end = section.text(page, key, expected, |text| match text.parse::<IpAddr>() {
+                    Ok(end) if end.is_ipv6() == ipv6 && is_host(end) => Ok(end),
+                    _ => Err(format!("{text:?} is no {family} address of a host")),
                 });
-                section.require(page, key, end, END)
+                section.require(page, key, end, expected)
             };
             let (local, remote) = (end("local"), end("remote"));
             let key = match mode {
-                "gre" => section.number(page, "key", 0..=u64::from(u32::MAX)).map(|key| key as u32),
+                "gre" | "gretap" | "ip6gre" => {
+                    section.number(page, "key", 0..=u64::from(u32::MAX)).map(|key| key as u32)
+                }
                 _ => None,
             };
             let ttl = section.number(page, "ttl", 0..=255).map_or(64, |ttl| ttl as u8);
             Kind::Tunnel { mode, local: local?.value, remote: remote?.value, key, ttl }
         }
     })
+}
+
+fn is_host(address: IpAddr) -> bool {
+    !address.is_unspecified() && !address.is_multicast()
+}
+
+fn vxlan(page: &mut Page, section: &mut Section) -> Option<Vxlan> {
+    const END: &str = "an address, such as \"192.0.2.1\"";
+    let vni = section.number(page, "vni", 1..=(1 << 24) - 1).map(|vni| vni as u32);
+    let vni = section.require(page, "vni", vni, "a whole number from 1 to 16,777,215");
+    let local = section.text(page, "local", END, |text| match text.parse::<IpAddr>() {
+        Ok(end) if is_host(end) => Ok(end),
+        _ => Err(format!("{text:?} is no address of a host")),
+    });
+    let remote = section.text(page, "remote", END, |text| match text.parse::<IpAddr>() {
+        Ok(end) if !end.is_unspecified() => Ok(end),
+        _ => Err(format!("{text:?} is no address of a host or group")),
+    });
+    let parent = section.text(page, "parent", NAME, interface_name);
+    let port = section.number(page, "port", 1..=65_535).map_or(Kind::VXLAN_PORT, |port| port as u16);
+    let learning = section.flag(page, "learning").unwrap_or(true);
+    if let (Some(local), Some(remote)) = (&local, &remote)
+        && local.value.is_ipv6() != remote.value.is_ipv6()
+    {
+        page.wrong(remote.at.clone(), "the two ends are of different families", Hint::expected("one family"));
+    }
+    if let (Some(remote), None) = (remote.as_ref().filter(|it| it.value.is_multicast()), &parent) {
+        page.wrong(remote.at.clone(), "a group is on one interface", Hint::expected("a parent as well"));
+    }
+    let [local, remote] = [local, remote].map(|end| end.map(|found| found.value));
+    Some(Vxlan { vni: vni?, local, remote, parent: parent.map(|found| found.value), port, learning })
 }
 
 fn address(text: &str) -> Result<IpNet, String> {

@@ -12,7 +12,7 @@
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
 //! `api`, `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
-//! `route`, `routing`, `service`, `system`, `virtual_router`), one for reading keys
+//! `route`, `routing`, `rule`, `service`, `system`, `virtual_router`, `wireguard`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
 //! for whoever writes a file.
@@ -32,6 +32,7 @@ mod repair;
 mod route;
 mod router;
 mod routing;
+mod rule;
 pub mod schema;
 pub mod secrets;
 mod section;
@@ -43,12 +44,13 @@ mod system;
 mod topology;
 mod track;
 mod virtual_router;
+mod wireguard;
 
 pub use api::{Api, Identity, Role, Token, fuzz_tokens};
 pub use bfd::Bfd;
 pub use cores::Cores;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
-pub use interface::{Interface, Kind};
+pub use interface::{DhcpClient, Interface, Kind, Vxlan};
 pub use machine::Machine;
 pub use memif::Memif;
 pub use mirror_port::MirrorPort;
@@ -58,9 +60,11 @@ pub use repair::{Gateway, Repair};
 pub use route::{Route, RouteTable, Way};
 pub use router::*;
 pub use routing::*;
+pub use rule::{Asks, Does, RoutingRule};
 pub use sections::OpenError;
 pub use service::*;
 pub use sharing::Sharing;
 pub use system::{RootLogin, Shell, Ssh, Syslog, System, User};
 pub use track::Tracked;
 pub use virtual_router::{Track, VirtualRouter};
+pub use wireguard::{PrivateKey, PublicKey, WireGuard, WireGuardPeer};

@@ -55,6 +55,8 @@ impl Route {
 
 /// The main table.
 const MAIN: u32 = 254;
+/// What a prefix is told to be.
+pub(crate) const NET: &str = "a prefix, such as \"192.0.2.0/24\"";
 const TO: &str = "a prefix, such as \"192.0.2.0/24\", or \"default\"";
 const VIA: &str = "the address of a gateway, or a list of them";
 
@@ -98,25 +100,15 @@ fn one(page: &mut Page, mut section: Section, interfaces: &[Interface]) -> Optio
     let to = section.text(page, "to", TO, |text| prefix(text, gateways.as_deref().unwrap_or_default()));
     let to = section.require(page, "to", to, TO);
     let metric = section.number(page, "metric", 0..=u64::from(u32::MAX)).map(|metric| metric as u32);
-    let number = section.number(page, "table", 1..=u64::from(u32::MAX)).map(|number| number as u32);
-    let vrf = section.text(page, "vrf", "the name of a VRF", interface_name);
+    let in_table = table(page, &mut section, interfaces, "a route is in one table");
     let mut wrong = |section: &mut Section, key: &'static str, message: String, expected: &str| {
         // The section itself, where no key is at fault: an empty one would be listed among its keys.
         let found = if key.is_empty() { None } else { section.value(key) };
         let at = found.map_or(section.at.clone(), Spanned::span);
         page.wrong(at, message, Hint::expected(expected));
     };
-    if number == Some(255) {
+    if in_table == Some(RouteTable::Number(255)) {
         wrong(&mut section, "table", "table 255 is Linux's own".to_owned(), "another table");
-    }
-    if let Some(vrf) = &vrf {
-        let named = interfaces.iter().find(|it| it.name == vrf.value);
-        if number.is_some() {
-            wrong(&mut section, "vrf", "a route is in one table".to_owned(), "a table or a vrf");
-        } else if let Some(named) = named.filter(|named| !matches!(named.kind, Kind::Vrf { .. })) {
-            let message = format!("{} is a {}, no VRF", vrf.value, named.kind.word());
-            wrong(&mut section, "vrf", message, "the name of a VRF");
-        }
     }
     let listed = gateways.clone().unwrap_or_default();
     let given = section.value("via").is_some() || section.value("device").is_some();
@@ -143,13 +135,33 @@ fn one(page: &mut Page, mut section: Section, interfaces: &[Interface]) -> Optio
     section.finish(page);
     Some(Route {
         to: to?.value,
-        table: vrf.map_or(RouteTable::Number(number.unwrap_or(MAIN)), |vrf| RouteTable::Vrf(vrf.value)),
+        table: in_table.unwrap_or(RouteTable::Number(MAIN)),
         metric,
         way: match end {
             Some(end) => Way::End(end),
             None => Way::Via { gateways: gateways?, device: device.map(|found| found.value) },
         },
     })
+}
+
+/// `table` or `vrf`; both of them are told to be too much, by `message`.
+pub(crate) fn table(
+    page: &mut Page,
+    section: &mut Section,
+    interfaces: &[Interface],
+    message: &str,
+) -> Option<RouteTable> {
+    let number = section.number(page, "table", 1..=u64::from(u32::MAX)).map(|number| number as u32);
+    let vrf = section.text(page, "vrf", "the name of a VRF", interface_name);
+    let Some(vrf) = vrf else { return number.map(RouteTable::Number) };
+    let named = interfaces.iter().find(|it| it.name == vrf.value);
+    if number.is_some() {
+        page.wrong(vrf.at, message, Hint::expected("a table or a vrf"));
+    } else if let Some(named) = named.filter(|named| !matches!(named.kind, Kind::Vrf { .. })) {
+        let message = format!("{} is a {}, no VRF", vrf.value, named.kind.word());
+        page.wrong(vrf.at, message, Hint::expected("the name of a VRF"));
+    }
+    Some(RouteTable::Vrf(vrf.value))
 }
 
 fn gateway(text: &str) -> Result<IpAddr, String> {
@@ -167,10 +179,13 @@ fn prefix(text: &str, gateways: &[IpAddr]) -> Result<IpNet, String> {
             None => Err("without a gateway it is \"0.0.0.0/0\" or \"::/0\"".to_owned()),
         };
     }
-    let net: IpNet = match text.parse::<IpAddr>() {
-        Ok(host) => host.into(),
-        Err(_) => text.parse().map_err(|_| format!("{text:?} is no prefix"))?,
-    };
+    net(text)
+}
+
+/// A prefix, whose bits behind its length are not there, or an address.
+pub(crate) fn net(text: &str) -> Result<IpNet, String> {
+    let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let net = net.map_err(|_| format!("{text:?} is no prefix"))?;
     match net == net.trunc() {
         true => Ok(net),
         false => Err(format!("{text:?} has bits behind its length; perhaps meant: \"{}\"", net.trunc())),

@@ -16,6 +16,7 @@ use crate::pattern::Pattern;
 use crate::repair::Repair;
 use crate::route::Route;
 use crate::routing::Routing;
+use crate::rule::RoutingRule;
 use crate::service::Services;
 use crate::sharing::Sharing;
 use crate::system::System;
@@ -29,6 +30,8 @@ pub struct Router {
     pub interfaces: Vec<Interface>,
     /// Static routes that Bifrost gives to Linux, in the order of the file.
     pub routes: Vec<Route>,
+    /// Routing rules that Bifrost gives to Linux, in the order of the file.
+    pub routing_rules: Vec<RoutingRule>,
     /// What FRR's daemons are told.
     pub routing: Routing,
     /// Which interfaces Bifrost takes, in the order of the file.

@@ -28,7 +28,9 @@ impl fmt::Debug for Secret {
 }
 
 /// Keys whose values nobody is to read, wherever they stand.
-const SECRET: [&str; 3] = ["key", "secret", "password"];
+const SECRET: [&str; 5] = ["key", "secret", "password", "private_key", "preshared_key"];
+/// Where a `private_key` is no secret, but the file that has it.
+const NAMES_FILES: &str = "api";
 /// What is shown in the place of a secret.
 const COVER: &str = "\"***\"";
 /// The same for a secret that is not the one compared with.
@@ -73,7 +75,14 @@ fn replaced(text: &str, by: impl Fn(&str) -> &'static str) -> String {
 pub(crate) fn places(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     match DeTable::parse(text) {
-        Ok(root) => in_table(root.get_ref(), &mut found),
+        Ok(root) => {
+            for (key, value) in root.get_ref().iter() {
+                match value.get_ref() {
+                    DeValue::Table(table) => in_table(table, key.get_ref() == NAMES_FILES, &mut found),
+                    _ => in_pair(key.get_ref(), value, &mut found),
+                }
+            }
+        }
         Err(_) => in_lines(text, &mut found),
     }
     found.retain(|at| text.get(at.clone()).is_some());
@@ -92,19 +101,23 @@ fn in_lines(text: &str, found: &mut Vec<Range<usize>>) {
     found.retain(|at| !at.is_empty());
 }
 
-fn in_table(table: &DeTable<'_>, found: &mut Vec<Range<usize>>) {
-    for (key, value) in table.iter() {
-        if SECRET.contains(&key.get_ref().as_ref()) && !matches!(value.get_ref(), DeValue::Table(_)) {
-            found.push(value.span());
-        } else {
-            in_value(value, found);
-        }
+fn in_table(table: &DeTable<'_>, names_files: bool, found: &mut Vec<Range<usize>>) {
+    let of_file = |key: &str| names_files && key == "private_key";
+    table.iter().filter(|(key, _)| !of_file(key.get_ref())).for_each(|(key, value)| {
+        in_pair(key.get_ref(), value, found);
+    });
+}
+
+fn in_pair(key: &str, value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
+    match is_secret(key) && !matches!(value.get_ref(), DeValue::Table(_)) {
+        true => found.push(value.span()),
+        false => in_value(value, found),
     }
 }
 
 fn in_value(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
     match value.get_ref() {
-        DeValue::Table(table) => in_table(table, found),
+        DeValue::Table(table) => in_table(table, false, found),
         DeValue::Array(array) => array.iter().for_each(|value| in_value(value, found)),
         _ => {}
     }
@@ -115,7 +128,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\n\
-                        memif = { socket = \"/s\", secret = 'x' }\n";
+                        memif = { socket = \"/s\", secret = 'x' }\n\
+                        [api]\nprivate_key = \"api.key\"\n";
 
     #[test]
     fn nothing_but_secrets_is_covered() {
@@ -126,6 +140,14 @@ mod tests {
             (&before, after),
             (&expected, expected.replace("secret = \"***\"", "secret = \"*** another\""))
         );
+    }
+
+    #[test]
+    fn keys_of_wireguard_are_covered_wherever_they_stand() {
+        const KEYS: &str = "[interface.api]\nprivate_key = \"abc\"\npeer.a = { preshared_key = 'x' }\n\
+                            [interface.wg0.peer.b]\npublic_key = \"def\"\npreshared_key.file = \"psk\"\n";
+        let expected = KEYS.replace("\"abc\"", COVER).replace("'x'", COVER);
+        assert_eq!(covered(KEYS), expected);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::repair::repairs;
 use crate::route::routes;
 use crate::router::*;
 use crate::routing::routing;
+use crate::rule::rules;
 use crate::secrets;
 use crate::section::{Found, Section, kind, number_of};
 use crate::service::services;
@@ -131,10 +132,11 @@ fn root_of(
     let default = Router::default();
     let mut ftp = true;
     let virtual_ones;
-    let own = root.value("interface").map(|value| interfaces(page, value)).unwrap_or_default();
+    let own = root.value("interface").map(|value| interfaces(page, value, files)).unwrap_or_default();
     let judged_by;
     let router = Router {
         routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),
+        routing_rules: root.value("rule").map(|value| rules(page, value, &own)).unwrap_or_default(),
         interfaces: own,
         routing: routing(page, &mut root, files),
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),

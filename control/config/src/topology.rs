@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use toml::de::DeTable;
 
-use crate::interface::{Interface, Kind, place};
+use crate::interface::{Interface, Kind, Vxlan, place};
 use crate::mistake::{Hint, Page};
 
 /// Notes what cannot be together.
@@ -30,12 +30,11 @@ fn masters(page: &mut Page, table: &DeTable, interfaces: &[Interface], by_name: 
                 page.wrong(at(), message, Hint::expected("members of no other bridge or bond"));
             }
             let Some(named) = by_name.get(member.as_str()) else { continue };
-            let cannot = matches!(
-                (&master.kind, &named.kind),
-                (_, Kind::Vrf { .. } | Kind::Tunnel { .. })
-                    | (Kind::Bridge, Kind::Bridge)
-                    | (Kind::Bond { .. }, Kind::Bond { .. } | Kind::Bridge)
-            );
+            let cannot = !named.kind.has_frames()
+                || matches!(
+                    (&master.kind, &named.kind),
+                    (Kind::Bridge, Kind::Bridge) | (Kind::Bond { .. }, Kind::Bond { .. } | Kind::Bridge)
+                );
             if cannot {
                 let (what, whose) = (named.kind.word(), master.kind.word());
                 let message = format!("{member} is a {what}, which a {whose} cannot have");
@@ -72,19 +71,16 @@ fn cycles(page: &mut Page, table: &DeTable, interfaces: &[Interface], by_name: &
     for start in interfaces {
         let (mut reached, mut left) = (Vec::new(), vec![start]);
         while let Some(it) = left.pop() {
-            let parent = match &it.kind {
-                Kind::Vlan { parent, .. } => Some(parent),
-                _ => None,
-            };
-            for below in it.members.iter().flatten().chain(parent) {
-                if !reached.contains(below) {
-                    reached.push(below.clone());
-                    left.extend(by_name.get(below.as_str()));
+            let parent = it.kind.parent();
+            for below in it.members.iter().flatten().map(String::as_str).chain(parent) {
+                if !reached.contains(&below) {
+                    reached.push(below);
+                    left.extend(by_name.get(below));
                 }
             }
         }
-        if reached.contains(&start.name) {
-            let key = if matches!(start.kind, Kind::Vlan { .. }) { "parent" } else { "members" };
+        if reached.contains(&start.name.as_str()) {
+            let key = if start.kind.parent().is_some() { "parent" } else { "members" };
             let message = format!("{} lies on itself", start.name);
             page.wrong(place(table, &start.name, key), message, Hint::expected("another interface"));
         }
@@ -101,8 +97,9 @@ fn twins(page: &mut Page, table: &DeTable, interfaces: &[Interface]) {
             Kind::Vrf { table } => ("table", format!("table {table}")),
             Kind::Tunnel { mode, local, remote, key, .. } => {
                 let key = key.map_or_else(String::new, |key| format!(" with key {key}"));
-                ("remote", format!("a {mode} tunnel from {local} to {remote}{key}"))
+                ("remote", format!("a tunnel ({mode}) from {local} to {remote}{key}"))
             }
+            Kind::Vxlan(Vxlan { vni, port, .. }) => ("vni", format!("VXLAN {vni} at port {port}")),
             _ => ("", String::new()),
         };
         if !key.is_empty()

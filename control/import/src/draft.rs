@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use config::{Cores, Interface, Kind, Machine, Route, Router, Routing, System};
+use config::{Cores, Interface, Kind, Machine, Route, Router, Routing, RoutingRule, System};
 
 use crate::write;
 
@@ -33,6 +33,8 @@ pub struct Draft {
     pub(crate) routes: Vec<Route>,
     /// The machine itself.
     pub(crate) system: System,
+    /// Routing rules.
+    pub(crate) rules: Vec<RoutingRule>,
     /// Sections that FRR is told, as they are written.
     pub(crate) routing: String,
     /// Cards that could be ports.
@@ -99,6 +101,8 @@ impl Draft {
             mac: None,
             vrf: None,
             description: None,
+            wireguard: None,
+            dhcp: None,
             enabled: true,
         })
     }
@@ -149,6 +153,9 @@ impl Draft {
             }
             _ => {}
         }
+        let rules = self.rules(said.as_ref());
+        let needs = format!("{NO_PORTS}{body}");
+        body += &self.sound(&needs, rules, true);
         let routing = std::mem::take(&mut self.routing);
         match said.as_ref().map(|router| &router.routing).filter(|routing| routing.says_any()) {
             Some(there) if !routing.is_empty() => {
@@ -173,6 +180,38 @@ impl Draft {
 }
 
 impl Draft {
+    /// Sections of rules that the file does not have yet, one for both families where they say the
+    /// same.
+    fn rules(&mut self, said: Option<&Router>) -> Vec<(String, String)> {
+        let mut found: Vec<RoutingRule> = Vec::new();
+        for rule in std::mem::take(&mut self.rules) {
+            let other = |it: &&mut RoutingRule| {
+                it.ipv4 && rule.ipv6 && RoutingRule { ipv4: false, ipv6: true, ..(*it).clone() } == rule
+            };
+            match found.iter_mut().find(other) {
+                Some(same) => same.ipv6 = true,
+                None => found.push(rule),
+            }
+        }
+        found.sort_by_key(|rule| rule.priority);
+        let there = said.map(|router| router.routing_rules.as_slice()).unwrap_or_default();
+        let same = |one: &RoutingRule, other: &RoutingRule| {
+            one.priority == other.priority && (one.ipv4 && other.ipv4 || one.ipv6 && other.ipv6)
+        };
+        let mut sections = Vec::new();
+        for rule in found {
+            let what = format!("the rule {}", rule.priority);
+            match there.iter().find(|other| same(other, &rule)) {
+                None => sections.push((what, write::rule(&rule))),
+                Some(other) if *other == rule => {}
+                Some(_) => {
+                    self.leave("the file", what, "there is one of this priority, which stays as it is")
+                }
+            }
+        }
+        sections
+    }
+
     /// Sections that a file can have, behind what they need; the rest is told. `all`: they need
     /// each other, in this order.
     fn sound(&mut self, needs: &str, sections: Vec<(String, String)>, all: bool) -> String {
@@ -212,10 +251,11 @@ fn rank(it: &Interface) -> u8 {
         Kind::Vrf { .. } => 1,
         Kind::Ethernet => 2,
         Kind::Bond { .. } => 3,
-        Kind::Vlan { .. } => 4,
+        Kind::Vlan { .. } | Kind::Macvlan { .. } => 4,
         Kind::Bridge => 5,
         Kind::Dummy => 6,
-        Kind::Tunnel { .. } => 7,
+        Kind::Vxlan(_) | Kind::Wireguard => 7,
+        Kind::Tunnel { .. } => 8,
     }
 }
 

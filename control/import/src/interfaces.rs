@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Kind, RouteTable, Way};
+use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -129,6 +129,10 @@ impl Draft {
         let ipv6 = stanza.family == "inet6";
         match stanza.method.as_str() {
             "static" | "manual" | "loopback" | "tunnel" | "v4tunnel" | "" => {}
+            "dhcp" if !ipv6 => {
+                let metric = stanza.option(&["metric"]).and_then(|metric| metric.parse().ok());
+                self.interface(&name).dhcp = Some(DhcpClient { metric });
+            }
             "dhcp" | "auto" => {
                 let why = "there is no key for a client: who asks for addresses now must go on";
                 self.leave(&stanza.at, format!("{name}: {} {}", stanza.family, stanza.method), why);
@@ -268,6 +272,11 @@ impl Draft {
                 self.routes.push(route);
                 true
             }
+            ["ip", "ru" | "rule", "add", rest @ ..] => {
+                let Some(rule) = rule(rest) else { return false };
+                self.rules.push(rule);
+                true
+            }
             _ => false,
         }
     }
@@ -403,6 +412,30 @@ fn route(words: &[&str], name: &str) -> Option<config::Route> {
         }
     };
     Some(config::Route { to, table: RouteTable::Number(table), metric, way })
+}
+
+/// A rule by the words of `ip rule add`. Its prefixes tell the family, and only who chose its
+/// priority knows its place.
+fn rule(words: &[&str]) -> Option<RoutingRule> {
+    let (mut asks, mut priority, mut table) = (Asks::default(), None, 254);
+    let mut words = words.iter();
+    let net = |text: &str| text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok();
+    while let Some(word) = words.next() {
+        let value = *words.next()?;
+        match *word {
+            "from" if value == "all" => {}
+            "from" => asks.from = Some(net(value)?),
+            "to" => asks.to = Some(net(value)?),
+            "iif" => asks.input = Some(value.to_owned()),
+            "oif" => asks.output = Some(value.to_owned()),
+            "priority" | "pref" | "prio" | "order" => priority = Some(value.parse().ok()?),
+            "table" | "lookup" => table = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    let ipv6 = asks.from.or(asks.to)?.addr().is_ipv6();
+    let does = Does::Look { table: RouteTable::Number(table), suppress: None };
+    Some(RoutingRule { priority: priority?, ipv4: !ipv6, ipv6, asks, does })
 }
 
 /// An address with the length of its subnet, which may stand elsewhere.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::Kind;
+use config::{Asks, Does, Kind, Vxlan};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -119,6 +119,7 @@ impl Link {
         Some(match self.linkinfo.info_kind.as_str() {
             "bridge" => Kind::Bridge,
             "dummy" => Kind::Dummy,
+            "wireguard" => Kind::Wireguard,
             "vrf" => Kind::Vrf { table: u32::try_from(number("table")?).ok()? },
             "vlan" => Kind::Vlan {
                 parent: self.link.clone()?,
@@ -130,8 +131,25 @@ impl Link {
                 lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
                 miimon: number("miimon").and_then(|time| u32::try_from(time).ok()),
             },
+            "macvlan" => {
+                Kind::Macvlan { parent: self.link.clone()?, mode: word(&Kind::MACVLAN_MODES, text("mode")?)? }
+            }
+            "vxlan" => {
+                let end = |keys: [&str; 2]| keys.into_iter().find_map(text).and_then(|end| end.parse().ok());
+                Kind::Vxlan(Vxlan {
+                    vni: u32::try_from(number("id")?).ok()?,
+                    local: end(["local", "local6"]),
+                    remote: end(["remote", "remote6"]).or_else(|| end(["group", "group6"])),
+                    parent: text("link").map(str::to_owned),
+                    port: u16::try_from(number("port")?).ok()?,
+                    learning: data.get("learning").and_then(Value::as_bool).unwrap_or(true),
+                })
+            }
             mode => Kind::Tunnel {
-                mode: word(&Kind::TUNNELS, mode)?,
+                mode: match (mode, text("proto")) {
+                    ("ip6tnl", Some(proto @ ("ipip6" | "ip6ip6"))) => word(&Kind::TUNNELS, proto)?,
+                    _ => word(&Kind::TUNNELS, mode)?,
+                },
                 local: text("local")?.parse().ok()?,
                 remote: text("remote")?.parse().ok()?,
                 // As an address, and of both directions the same here.
@@ -177,6 +195,16 @@ pub struct Route {
     pub rest: serde_json::Map<String, Value>,
 }
 
+/// The word of the way in which packets end, by its number or name.
+fn end(text: &str) -> Option<&'static str> {
+    match text {
+        "6" | "blackhole" => Some("blackhole"),
+        "7" | "unreachable" => Some("unreachable"),
+        "8" | "prohibit" => Some("prohibit"),
+        _ => None,
+    }
+}
+
 /// One of several ways.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Hop {
@@ -207,12 +235,7 @@ impl Route {
 
     /// The word of the way in which packets end here, if they do.
     pub fn end(&self) -> Option<&'static str> {
-        match self.kind.as_str() {
-            "6" | "blackhole" => Some("blackhole"),
-            "7" | "unreachable" => Some("unreachable"),
-            "8" | "prohibit" => Some("prohibit"),
-            _ => None,
-        }
+        end(&self.kind)
     }
 
     /// The table's number.
@@ -226,5 +249,107 @@ impl Route {
             true => vec![(self.gateway, self.dev.clone())],
             false => self.nexthops.iter().map(|hop| (hop.gateway, hop.dev.clone())).collect(),
         }
+    }
+}
+
+/// A routing rule, as `ip -Numeric -json -details rule show` has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Rule {
+    /// Its place: the lowest is asked first.
+    pub priority: u32,
+    /// All else.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, Value>,
+}
+
+impl Rule {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.rest.get(key).and_then(Value::as_str)
+    }
+
+    /// Who made it; 0: nobody says so.
+    pub fn protocol(&self) -> u8 {
+        self.text("protocol").and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    /// Which packets it asks for and what it does, as a file can say it.
+    ///
+    /// # Errors
+    /// The key for which there is none there.
+    pub fn said(&self) -> Result<(Asks, Does<u32>), String> {
+        let mut asks = Asks::default();
+        let mut does = None;
+        for (key, value) in &self.rest {
+            let odd = || key.clone();
+            let number = || value.as_u64().and_then(|number| u32::try_from(number).ok()).ok_or_else(odd);
+            let hex = |value: &Value| {
+                let text = value.as_str()?;
+                let digits = text.strip_prefix("0x");
+                digits.map_or_else(|| text.parse().ok(), |digits| u32::from_str_radix(digits, 16).ok())
+            };
+            let name = || value.as_str().map(str::to_owned).ok_or_else(odd);
+            match key.as_str() {
+                "protocol" | "srclen" | "dstlen" | "fwmask" | "iif_detached" | "oif_detached" => {}
+                "unresolved" => {}
+                "not" => asks.not = true,
+                "src" | "dst" if value == "all" => {}
+                "src" => asks.from = Some(self.net("src", "srclen").ok_or_else(odd)?),
+                "dst" => asks.to = Some(self.net("dst", "dstlen").ok_or_else(odd)?),
+                "iif" => asks.input = Some(name()?),
+                "oif" => asks.output = Some(name()?),
+                "fwmark" => {
+                    let mask = self.rest.get("fwmask").map_or(Some(u32::MAX), hex);
+                    asks.mark = Some((hex(value).ok_or_else(odd)?, mask.ok_or_else(odd)?));
+                }
+                "tos" => asks.tos = hex(value).and_then(|tos| u8::try_from(tos).ok()).ok_or_else(odd)?,
+                "ipproto" => asks.protocol = value.as_str().and_then(protocol).ok_or_else(odd).map(Some)?,
+                "sport" | "sport_start" => asks.source_ports = self.ports(key, "sport_end"),
+                "dport" | "dport_start" => asks.ports = self.ports(key, "dport_end"),
+                "sport_end" | "dport_end" => {}
+                "table" => {
+                    let table = value.as_str().and_then(table).ok_or_else(odd)?;
+                    let suppress = self.rest.get("suppress_prefixlen").and_then(Value::as_u64);
+                    let suppress = suppress.and_then(|length| u32::try_from(length).ok());
+                    does = Some(Does::Look { table, suppress });
+                }
+                "suppress_prefixlen" => {}
+                "goto" => does = Some(Does::GoTo(number()?)),
+                "action" => does = Some(Does::End(value.as_str().and_then(end).ok_or_else(odd)?)),
+                "uid_start" | "uid_end" => return Err("uidrange".to_owned()),
+                _ => return Err(odd()),
+            }
+        }
+        // What neither looks nor ends does something else.
+        Ok((asks, does.ok_or("action")?))
+    }
+
+    fn net(&self, key: &str, length: &str) -> Option<IpNet> {
+        let address: IpAddr = self.text(key)?.parse().ok()?;
+        match self.rest.get(length).and_then(Value::as_u64) {
+            Some(length) => IpNet::new(address, u8::try_from(length).ok()?).ok(),
+            None => Some(address.into()),
+        }
+    }
+
+    fn ports(&self, first: &str, last: &str) -> Option<(u16, u16)> {
+        let number =
+            |key: &str| self.rest.get(key).and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
+        let first = number(first)?;
+        Some((first, number(last).unwrap_or(first)))
+    }
+}
+
+/// A protocol's name or number.
+fn protocol(text: &str) -> Option<u8> {
+    wire::protocol::number(text).or_else(|| text.trim_start_matches("ipproto-").parse().ok())
+}
+
+/// A table's name or number.
+fn table(text: &str) -> Option<u32> {
+    match text {
+        "local" => Some(255),
+        "main" => Some(254),
+        "default" => Some(253),
+        text => text.parse().ok(),
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use config::{Interface, Kind, RouteTable, Way};
+use config::{Asks, Does, Interface, Kind, RouteTable, RoutingRule, Way, WireGuard};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -21,8 +21,10 @@ pub struct Texts {
     pub links: String,
     /// `ip -4 -Numeric -json -details route show table all`, and the same with `-6`.
     pub routes: [String; 2],
-    /// `ip -4 -json rule show`, and the same with `-6`.
+    /// `ip -4 -Numeric -json -details rule show`, and the same with `-6`.
     pub rules: [String; 2],
+    /// What interfaces of WireGuard have, by their names.
+    pub wireguard: BTreeMap<String, WireGuard>,
     /// Interfaces whose address on the link somebody has set.
     pub set: BTreeSet<String>,
 }
@@ -47,20 +49,20 @@ impl Draft {
         let mut links: Vec<ip::Link> = ip::read(texts.links.as_bytes()).map_err(wrong)?;
         links.sort_by_cached_key(|link| natural(&link.ifname));
         for link in &links {
-            self.link(link, &links, &texts.set);
+            self.link(link, &links, texts);
         }
         for (text, ipv6) in texts.routes.iter().zip([false, true]) {
             let routes: Vec<ip::Route> = ip::read(text.as_bytes()).map_err(wrong)?;
             routes.iter().for_each(|route| self.linux_route(route, ipv6, &links));
         }
-        for text in &texts.rules {
-            let rules: Vec<BTreeMap<String, Value>> = ip::read(text.as_bytes()).map_err(wrong)?;
-            rules.iter().for_each(|rule| self.rule(rule));
+        for (text, ipv6) in texts.rules.iter().zip([false, true]) {
+            let rules: Vec<ip::Rule> = ip::read(text.as_bytes()).map_err(wrong)?;
+            rules.iter().for_each(|rule| self.linux_rule(rule, ipv6, &links));
         }
         Ok(())
     }
 
-    fn link(&mut self, link: &ip::Link, links: &[ip::Link], set: &BTreeSet<String>) {
+    fn link(&mut self, link: &ip::Link, links: &[ip::Link], texts: &Texts) {
         let kind = link.linkinfo.info_kind.as_str();
         let given: Vec<&ip::Address> = link.addr_info.iter().filter(|it| it.is_given()).collect();
         let of_module = MODULES.contains(&link.ifname.as_str()) || kind == "ifb";
@@ -76,9 +78,15 @@ impl Draft {
             let why = format!("a program made it ({kind}), and goes on doing so");
             return self.leave(SOURCE, &link.ifname, why);
         }
-        let made = link.kind();
+        let wireguard = texts.wireguard.get(&link.ifname).cloned();
+        let made = link.kind().filter(|kind| *kind != Kind::Wireguard || wireguard.is_some());
         if made.is_none() && !matches!(kind, "" | "veth" | "ifb") {
-            let why = format!("Bifrost makes no {kind}: who made it must go on doing so");
+            let why = match kind {
+                "wireguard" => {
+                    "Linux tells its keys to root alone: who made it must go on doing so".to_owned()
+                }
+                _ => format!("Bifrost makes no {kind}: who made it must go on doing so"),
+            };
             self.leave(SOURCE, &link.ifname, why);
         }
         let (name, is_lo) = (link.ifname.as_str(), link.flags.iter().any(|flag| flag == "LOOPBACK"));
@@ -91,9 +99,11 @@ impl Draft {
             members: None,
             addresses: None,
             mtu: Some(link.mtu).filter(|mtu| !of_bond && !is_lo && self.is_said(link, links, *mtu)),
-            mac: link.mac().filter(|mac| !of_bond && is_set(link, links, set, mac)),
+            mac: link.mac().filter(|mac| !of_bond && is_set(link, links, &texts.set, mac)),
             vrf: None,
             description: link.ifalias.clone().filter(|text| !text.is_empty()),
+            wireguard,
+            dhcp: None,
             enabled: link.is_up(),
         };
         match &of {
@@ -113,8 +123,7 @@ impl Draft {
         it.addresses = Some(addresses).filter(|list| !list.is_empty());
         self.other_addresses(link);
         let says_nothing = it == Interface { enabled: true, ..bare(name) };
-        let carries =
-            |other: &ip::Link| matches!(other.kind(), Some(Kind::Vlan { parent, .. }) if parent == name);
+        let carries = |other: &ip::Link| other.kind().is_some_and(|kind| kind.parent() == Some(name));
         // Who belongs to another one, or carries one, is up by that.
         let needless = says_nothing && (is_lo || link.master.is_some() || links.iter().any(carries));
         let is_card = matches!(kind, "" | "veth") && !is_lo;
@@ -131,10 +140,27 @@ impl Draft {
         let of = |name: &str| links.iter().find(|it| it.ifname == name).map(|it| it.mtu);
         match link.kind() {
             Some(Kind::Vlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(Kind::Wireguard) => mtu != 1420,
             // More than a file can say.
             Some(Kind::Vrf { .. }) => mtu <= 65_535 && mtu != 1500,
-            Some(Kind::Tunnel { mode: "gre", key, .. }) => mtu != if key.is_some() { 1472 } else { 1476 },
-            Some(Kind::Tunnel { .. }) => mtu != 1480,
+            Some(Kind::Macvlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(Kind::Vxlan(vxlan)) => {
+                // What stands in front of its frames: 50 bytes, or 70 with IPv6.
+                let outer = if vxlan.remote.is_some_and(|end| end.is_ipv6()) { 70 } else { 50 };
+                let parent = vxlan.parent.as_deref().and_then(of);
+                mtu != parent.map_or(1500, |parent| parent.saturating_sub(outer))
+            }
+            Some(Kind::Tunnel { mode, key, .. }) => {
+                let key = if key.is_some() { 4 } else { 0 };
+                let usual = match mode {
+                    "gre" => 1476 - key,
+                    "gretap" => 1462 - key,
+                    "ip6gre" => 1448 - key,
+                    "ip6tnl" | "ipip6" | "ip6ip6" => 1452,
+                    _ => 1480,
+                };
+                mtu != usual
+            }
             _ => mtu != 1500,
         }
     }
@@ -162,6 +188,9 @@ impl Draft {
                 ("downdelay", &["0"]),
             ],
             Some(Kind::Vlan { .. }) => &[("ingress_qos", &[]), ("egress_qos", &[])],
+            Some(Kind::Vxlan(_)) => {
+                &[("ttl", &["0"]), ("tos", &[]), ("ageing", &["300"]), ("df", &["unset"])]
+            }
             Some(Kind::Tunnel { .. }) => &[("tos", &["0x0", "0"]), ("pmtudisc", &["true"]), ("link", &[])],
             _ => &[],
         };
@@ -206,11 +235,10 @@ impl Draft {
         if let Some(why) = unsaid(route) {
             return self.leave(SOURCE, what, stays(&why));
         }
-        let vrf =
-            links.iter().find(|it| matches!(it.kind(), Some(Kind::Vrf { table }) if table == route.table()));
+        let table = table_of(route.table(), links);
         let way = match end {
             Some(word) => Way::End(word),
-            None => match by(&route.hops(), vrf.is_some() || route.table() != 254, links) {
+            None => match by(&route.hops(), table != RouteTable::Number(254), links) {
                 Some(way) => way,
                 None => {
                     let why = "its gateways are not told apart by their subnets";
@@ -221,31 +249,47 @@ impl Draft {
         let usual = if ipv6 { 1024 } else { 0 };
         self.routes.push(config::Route {
             to,
-            table: vrf.map_or(RouteTable::Number(route.table()), |vrf| RouteTable::Vrf(vrf.ifname.clone())),
+            table,
             metric: route.metric.filter(|metric| *metric != usual),
             way,
         });
     }
 
-    fn rule(&mut self, rule: &BTreeMap<String, Value>) {
-        let text = |key: &str| {
-            rule.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    fn linux_rule(&mut self, rule: &ip::Rule, ipv6: bool, links: &[ip::Link]) {
+        let said = rule.said();
+        let looks = match &said {
+            Ok((asks, Does::Look { table, suppress: None })) if *asks == Asks::default() => *table,
+            _ => 0,
         };
-        let table = text("table").unwrap_or_default();
-        let priority = text("priority").unwrap_or_default();
-        let of_linux = matches!(
-            (priority.as_str(), table.as_str()),
-            ("0", "local") | ("32766", "main") | ("32767", "default")
-        );
-        if of_linux || rule.contains_key("l3mdev") {
+        let of_linux = matches!((rule.priority, looks), (0, 255) | (32_766, 254) | (32_767, 253));
+        let protocol = rule.protocol().to_string();
+        // Rules that say nothing of it are by older tools.
+        let given = GIVEN.contains(&protocol.as_str()) || protocol == OURS || protocol == "0";
+        if of_linux || rule.rest.contains_key("l3mdev") || !given {
             return;
         }
-        let words = rule.keys().filter(|key| *key != "priority");
-        let words: Vec<String> =
-            words.map(|key| format!("{key} {}", text(key).unwrap_or_default())).collect();
-        let what = format!("ip rule {priority}: {}", words.join(" "));
-        self.leave(SOURCE, what, "there is no key for it: it stays Linux's");
+        let (asks, does) = match said {
+            Ok(said) => said,
+            Err(key) => {
+                let family = if ipv6 { "-6 " } else { "" };
+                let what = format!("ip {family}rule {}", rule.priority);
+                return self.leave(SOURCE, what, format!("there is no key for {key}: it stays Linux's"));
+            }
+        };
+        let does = match does {
+            Does::Look { table, suppress } => Does::Look { table: table_of(table, links), suppress },
+            Does::GoTo(priority) => Does::GoTo(priority),
+            Does::End(word) => Does::End(word),
+        };
+        let found = RoutingRule { priority: rule.priority, ipv4: !ipv6, ipv6, asks, does };
+        self.rules.push(found);
     }
+}
+
+/// A table, by the VRF that has it.
+fn table_of(table: u32, links: &[ip::Link]) -> RouteTable {
+    let vrf = links.iter().find(|it| matches!(it.kind(), Some(Kind::Vrf { table: of }) if of == table));
+    vrf.map_or(RouteTable::Number(table), |vrf| RouteTable::Vrf(vrf.ifname.clone()))
 }
 
 /// Who makes bridges of this name, and changes their members when it likes.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Kind, RouteTable, Way};
+use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -111,7 +111,23 @@ impl Draft {
                     }
                     true
                 }
-                ("dhcp4" | "dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
+                ("routing-policy", _) => {
+                    let vrf = (kinds == "vrfs").then_some(name);
+                    for rule in value.list() {
+                        if let Err(why) = self.netplan_rule(vrf, rule) {
+                            self.leave(at(rule), format!("{name}: a rule"), why);
+                        }
+                    }
+                    true
+                }
+                ("dhcp4", Some(word)) if is_true(word) => {
+                    let overrides = it.get("dhcp4-overrides").and_then(|it| it.get("route-metric"));
+                    let metric = overrides.and_then(Yaml::text).and_then(|metric| metric.parse().ok());
+                    self.interface(name).dhcp = Some(DhcpClient { metric });
+                    true
+                }
+                ("dhcp4-overrides", _) => value.map().iter().all(|(key, _)| key == "route-metric"),
+                ("dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
                     let why = "there is no key for a client: who asks for addresses now must go on";
                     self.leave(at(value), format!("{name}: {key}"), why);
                     true
@@ -183,6 +199,44 @@ impl Draft {
         };
         let metric = number("metric")?;
         self.routes.push(config::Route { to: to.map_err(|_| UNKNOWN)?, table, metric, way });
+        Ok(())
+    }
+}
+
+impl Draft {
+    fn netplan_rule(&mut self, vrf: Option<&str>, rule: &Yaml) -> Result<(), String> {
+        let Value::Map(keys) = &rule.value else { return Err(UNKNOWN.to_owned()) };
+        let known = ["from", "to", "table", "priority", "mark", "type-of-service"];
+        if let Some((key, _)) = keys.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            return Err(format!("there is no key for {key}"));
+        }
+        let text = |key: &str| rule.get(key).and_then(Yaml::text);
+        let number = |key: &str| match text(key) {
+            None => Ok(None),
+            Some(text) => text.parse::<u32>().map(Some).map_err(|_| format!("{key} is no number")),
+        };
+        let net = |key: &str| match text(key) {
+            None => Ok(None),
+            Some(text) => {
+                let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+                net.map(Some).map_err(|_| format!("{key} is no prefix"))
+            }
+        };
+        let asks = Asks {
+            from: net("from")?,
+            to: net("to")?,
+            mark: number("mark")?.map(|mark| (mark, u32::MAX)),
+            tos: u8::try_from(number("type-of-service")?.unwrap_or(0)).map_err(|_| UNKNOWN)?,
+            ..Asks::default()
+        };
+        let ipv6 = asks.from.or(asks.to).ok_or(UNKNOWN)?.addr().is_ipv6();
+        let table = match vrf {
+            Some(vrf) => RouteTable::Vrf(vrf.to_owned()),
+            None => RouteTable::Number(number("table")?.unwrap_or(254)),
+        };
+        let priority = number("priority")?.ok_or("it has no priority, and Linux would choose one")?;
+        let does = Does::Look { table, suppress: None };
+        self.rules.push(RoutingRule { priority, ipv4: !ipv6, ipv6, asks, does });
         Ok(())
     }
 }

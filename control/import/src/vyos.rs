@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use config::{Kind, RouteTable, Way};
+use config::{DhcpClient, Kind, RouteTable, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -93,7 +93,8 @@ impl Draft {
             let value = child.words.get(1).map(String::as_str);
             let at = format!("{file}:{}", child.line);
             match (child.name(), value) {
-                ("address", Some("dhcp" | "dhcpv6")) => {
+                ("address", Some("dhcp")) => self.interface(name).dhcp = Some(DhcpClient::default()),
+                ("address", Some("dhcpv6")) => {
                     let why = "there is no key for a client";
                     self.leave(at, format!("{name}: {}", child.words.join(" ")), why);
                 }

@@ -1,6 +1,6 @@
 //! Sections as they are written.
 
-use config::{Interface, Kind, Route, RouteTable, System, Way};
+use config::{Does, Interface, Kind, PublicKey, Route, RouteTable, RoutingRule, System, Way, WireGuardPeer};
 
 /// A text in TOML.
 pub(crate) fn text(text: &str) -> String {
@@ -62,6 +62,24 @@ pub(crate) fn interface(it: &Interface) -> String {
             miimon.iter().for_each(|time| say("miimon", time.to_string()));
         }
         Kind::Vrf { table } => say("table", table.to_string()),
+        Kind::Macvlan { parent, mode } => {
+            say("parent", text(parent));
+            if *mode != "bridge" {
+                say("mode", text(mode));
+            }
+        }
+        Kind::Vxlan(vxlan) => {
+            say("vni", vxlan.vni.to_string());
+            vxlan.local.iter().for_each(|local| say("local", text(&local.to_string())));
+            vxlan.remote.iter().for_each(|remote| say("remote", text(&remote.to_string())));
+            vxlan.parent.iter().for_each(|parent| say("parent", text(parent)));
+            if vxlan.port != Kind::VXLAN_PORT {
+                say("port", vxlan.port.to_string());
+            }
+            if !vxlan.learning {
+                say("learning", "false".to_owned());
+            }
+        }
         Kind::Tunnel { local, remote, key, ttl, .. } => {
             say("local", text(&local.to_string()));
             say("remote", text(&remote.to_string()));
@@ -70,9 +88,17 @@ pub(crate) fn interface(it: &Interface) -> String {
                 say("ttl", ttl.to_string());
             }
         }
-        Kind::Ethernet | Kind::Bridge | Kind::Dummy => {}
+        Kind::Ethernet | Kind::Bridge | Kind::Dummy | Kind::Wireguard => {}
+    }
+    if let Some(wireguard) = &it.wireguard {
+        say("private_key", key(wireguard.private_key.reveal()));
+        wireguard.listen_port.iter().for_each(|port| say("listen_port", port.to_string()));
     }
     it.members.iter().for_each(|members| say("members", list(members)));
+    if let Some(client) = &it.dhcp {
+        say("dhcp", "true".to_owned());
+        client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
+    }
     it.description.iter().for_each(|description| say("description", text(description)));
     it.vrf.iter().for_each(|vrf| say("vrf", text(vrf)));
     it.mac.iter().for_each(|mac| say("mac", text(mac)));
@@ -81,7 +107,30 @@ pub(crate) fn interface(it: &Interface) -> String {
     if !it.enabled {
         say("enabled", "false".to_owned());
     }
+    let mut text = lines.join("\n") + "\n";
+    for one in it.wireguard.iter().flat_map(|wireguard| &wireguard.peers) {
+        text += &peer(&it.name, one);
+    }
+    text
+}
+
+/// `[interface.NAME.peer.PEER]`.
+fn peer(interface: &str, peer: &WireGuardPeer) -> String {
+    let mut lines = vec![format!("[interface.{}.peer.{}]", name(interface), name(&peer.name))];
+    let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+    say("public_key", key(&peer.public_key.0));
+    peer.preshared_key.iter().for_each(|psk| say("preshared_key", key(psk.reveal())));
+    peer.endpoint.iter().for_each(|end| say("endpoint", text(&end.to_string())));
+    say("allowed_ips", list(&peer.allowed_ips.iter().collect::<Vec<_>>()));
+    if peer.keepalive > 0 {
+        say("keepalive", peer.keepalive.to_string());
+    }
     lines.join("\n") + "\n"
+}
+
+/// A key as `wg` writes it, which is how public ones are shown.
+fn key(key: &[u8; 32]) -> String {
+    text(&PublicKey(*key).to_string())
 }
 
 /// `[[route]]`.
@@ -105,10 +154,58 @@ pub(crate) fn route(route: &Route) -> String {
         }
     }
     route.metric.iter().for_each(|metric| say("metric", metric.to_string()));
-    match &route.table {
-        RouteTable::Number(254) => {}
-        RouteTable::Number(number) => say("table", number.to_string()),
-        RouteTable::Vrf(vrf) => say("vrf", text(vrf)),
+    if route.table != RouteTable::Number(254) {
+        lines.push(table(&route.table));
     }
     lines.join("\n") + "\n"
+}
+
+/// `[[rule]]`.
+pub(crate) fn rule(rule: &RoutingRule) -> String {
+    let RoutingRule { priority, ipv4, ipv6, asks, does } = rule;
+    let mut lines = vec!["[[rule]]".to_owned(), format!("priority = {priority}")];
+    let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+    if ipv4 != ipv6 && asks.from.is_none() && asks.to.is_none() {
+        say("family", text(if *ipv4 { "ipv4" } else { "ipv6" }));
+    }
+    if asks.not {
+        say("not", "true".to_owned());
+    }
+    asks.from.iter().for_each(|from| say("from", text(&from.to_string())));
+    asks.to.iter().for_each(|to| say("to", text(&to.to_string())));
+    asks.input.iter().for_each(|name| say("in", text(name)));
+    asks.output.iter().for_each(|name| say("out", text(name)));
+    if let Some((mark, mask)) = asks.mark {
+        say("mark", format!("{mark:#x}"));
+        if mask != u32::MAX {
+            say("mask", format!("{mask:#x}"));
+        }
+    }
+    if asks.tos != 0 {
+        say("tos", asks.tos.to_string());
+    }
+    let protocol = |number| wire::protocol::name(number).map_or_else(|| number.to_string(), str::to_owned);
+    asks.protocol.iter().for_each(|number| say("protocol", text(&protocol(*number))));
+    let range = |(first, last): (u16, u16)| match first == last {
+        true => text(&first.to_string()),
+        false => text(&format!("{first}-{last}")),
+    };
+    asks.source_ports.iter().for_each(|ports| say("source_ports", range(*ports)));
+    asks.ports.iter().for_each(|ports| say("ports", range(*ports)));
+    match does {
+        Does::Look { table: of, suppress } => {
+            let suppress = suppress.map(|length| format!("suppress_prefix_length = {length}"));
+            lines.extend([Some(table(of)), suppress].into_iter().flatten());
+        }
+        Does::GoTo(priority) => say("goto", priority.to_string()),
+        Does::End(word) => say("action", text(word)),
+    }
+    lines.join("\n") + "\n"
+}
+
+fn table(table: &RouteTable) -> String {
+    match table {
+        RouteTable::Number(number) => format!("table = {number}"),
+        RouteTable::Vrf(vrf) => format!("vrf = {}", text(vrf)),
+    }
 }

@@ -16,10 +16,11 @@
 //! | `file.rs` | a file that is Bifrost's, or somebody's |
 //! | `manager.rs` | who starts and stops daemons: systemd, or a program |
 //! | `service.rs` | the way of a service from what it is told to what it is to be told |
-//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `lldpd.rs`, `rsyslog.rs`, `openssh.rs` | what each daemon is told, as pure code |
+//! | `kea.rs`, `unbound.rs`, `chrony.rs`, `lldpd.rs`, `rsyslog.rs`, `openssh.rs`, `dhcpcd.rs` | what each daemon is told, as pure code |
 //! | `tool.rs` | programs of the system's |
 
 mod chrony;
+mod dhcpcd;
 mod file;
 mod kea;
 mod lldpd;
@@ -45,7 +46,7 @@ pub const SETTINGS: &str = "/var/lib/bifrost/system";
 
 /// Every service that Bifrost knows, with what a file says of each.
 pub fn services(router: &Router) -> Vec<Service> {
-    let Router { system, services, .. } = router;
+    let Router { system, services, interfaces, .. } = router;
     let root = services.root.as_deref().unwrap_or(Path::new("/"));
     let below = |path: &str| under(root, path);
     vec![
@@ -139,6 +140,19 @@ pub fn services(router: &Router) -> Vec<Service> {
             once: false,
             interfaces: Vec::new(),
             text: openssh::render(system, root),
+        },
+        Service {
+            section: "dhcp of [interface]",
+            unit: "bifrost-dhcp",
+            package: "dhcpcd-base",
+            restarts: "addresses stay",
+            file: Managed::new(below("/etc/bifrost/dhcpcd.conf")),
+            base: None,
+            // It has no check of its own; that it is there is seen.
+            check: Check::Program("dhcpcd", &["-P", "-f"]),
+            once: false,
+            interfaces: Vec::new(),
+            text: dhcpcd::render(interfaces),
         },
     ]
 }

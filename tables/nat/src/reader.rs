@@ -192,8 +192,8 @@ impl Reader<'_, '_> {
             source: self.each("source", &text.source, net_of),
             destination: self.each("destination", &text.destination, net_of),
             protocols: self.each("protocol", &text.protocol, protocol_of),
-            source_ports: self.each("source_ports", &text.source_ports, |w| range_of(w, 0)),
-            destination_ports: self.each("ports", &text.ports, |w| range_of(w, 0)),
+            source_ports: self.each("source_ports", &text.source_ports, |w| notation::ports(w, 0)),
+            destination_ports: self.each("ports", &text.ports, |w| notation::ports(w, 0)),
         };
         let ports = !found.source_ports.is_empty() || !found.destination_ports.is_empty();
         if ports && (found.protocols.is_empty() || !found.protocols.iter().all(|p| protocol::has_ports(*p))) {
@@ -310,7 +310,7 @@ impl Reader<'_, '_> {
             ("address-and-port-dependent", Filtering::AddressAndPortDependent),
             ("endpoint-independent", Filtering::EndpointIndependent),
         ];
-        let ports = match text.pool_ports.as_deref().map(|word| range_of(word, 1)) {
+        let ports = match text.pool_ports.as_deref().map(|word| notation::ports(word, 1)) {
             None => Some(low..=65_535),
             Some(Ok(ports)) => Some(ports),
             Some(Err(message)) => {
@@ -433,15 +433,6 @@ fn net_of(word: &str) -> Result<IpNet, String> {
     net.map(|net| net.trunc()).map_err(|_| format!("{word:?} is neither a prefix nor an address"))
 }
 
-/// A port or a range of ports, none below `low`.
-fn range_of(word: &str, low: u16) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = word.split_once('-').unwrap_or((word, word));
-    match (first.trim().parse(), last.trim().parse()) {
-        (Ok(first), Ok(last)) if (low..=last).contains(&first) => Ok(first..=last),
-        _ => Err(format!("{word:?} is no port or range of ports, like \"1024-65535\"")),
-    }
-}
-
 fn protocol_of(word: &str) -> Result<u8, String> {
     protocol::number(word)
         .or_else(|| word.parse().ok())
@@ -460,5 +451,5 @@ pub(crate) fn target_of(word: &str) -> Result<Target, String> {
     if bare.is_some() != matches!(net, IpNet::V6(_)) {
         return Err(syntax());
     }
-    Ok(Target { net, ports: Some(range_of(ports, 1).map_err(|_| syntax())?) })
+    Ok(Target { net, ports: Some(notation::ports(ports, 1).map_err(|_| syntax())?) })
 }

@@ -7,9 +7,11 @@
 //! are not these.
 
 mod mistake;
+mod ports;
 mod quantity;
 mod time;
 
 pub use mistake::{Hint, Mistake, Page, carets, list, near, printable};
+pub use ports::ports;
 pub use quantity::{Quantity, grouped, scaled, size};
 pub use time::{duration, lasting, seconds};

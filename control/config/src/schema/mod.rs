@@ -226,6 +226,11 @@ pub static ROOT: &[Key] = &[
         Shape::Listed { by: "to", keys: network::ROUTE, inline: false },
         "static routes, which Linux gets",
     ),
+    key(
+        "rule",
+        Shape::Listed { by: "", keys: network::RULE, inline: false },
+        "routing rules, which Linux gets",
+    ),
     key("routing", Shape::Table(routing::ROUTING), "how FRR is reached, and lines of its own"),
     key("bgp", Shape::Table(routing::BGP), "BGP, by FRR"),
     key("ospf", Shape::Table(routing::OSPF), "OSPF for IPv4, by FRR"),
@@ -291,6 +296,20 @@ const fn words<T, const N: usize>(pairs: &[(&'static str, T); N]) -> [&'static s
     let mut at = 0;
     while at < N {
         words[at] = pairs[at].0;
+        at += 1;
+    }
+    words
+}
+
+/// The words of two lists.
+const fn both<const N: usize, const M: usize, const ALL: usize>(
+    one: [&'static str; N],
+    other: [&'static str; M],
+) -> [&'static str; ALL] {
+    let mut words = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        words[at] = if at < N { one[at] } else { other[at - N] };
         at += 1;
     }
     words

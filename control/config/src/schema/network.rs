@@ -3,8 +3,9 @@
 use super::*;
 use crate::{Kind, Route};
 
-static KINDS: [&str; 9] = words(&crate::interface::WORDS);
-static BOND_MODES: [&str; 7] = words(&Kind::BOND_MODES);
+static KINDS: [&str; 17] = words(&crate::interface::WORDS);
+/// Those of bonds, and those of macvlans.
+static MODES: [&str; 11] = both(words(&Kind::BOND_MODES), words(&Kind::MACVLAN_MODES));
 static LACP_RATES: [&str; 2] = words(&Kind::LACP_RATES);
 static VLAN_PROTOCOLS: [&str; 2] = words(&Kind::VLAN_PROTOCOLS);
 static ENDS: [&str; 3] = words(&Route::ENDS);
@@ -13,22 +14,38 @@ pub(super) static INTERFACE: &[Key] = &[
     word("kind", &KINDS, "what it is; an ethernet is there already").or("\"ethernet\""),
     list("addresses", What::AddressWithLength, "all of its addresses"),
     number("mtu", 68, 65_535, "the longest packet"),
+    flag("dhcp", "asks a DHCP server for an address of IPv4").or("false"),
+    number("dhcp_metric", 1, U32, "of the routes that the DHCP server tells"),
     text("mac", What::Mac, "its link address"),
     text("vrf", What::Interface, "the VRF that it belongs to"),
     text("description", What::Words, "Linux's alias"),
     flag("enabled", "whether it is up").or("true"),
     list("members", What::Interface, "of a bridge or bond: all of its members"),
-    text("parent", What::Interface, "of a vlan: the interface that it is on"),
+    text("parent", What::Interface, "of a vlan, macvlan or vxlan: the interface that it is on"),
     number("id", 1, 4094, "of a vlan: its tag"),
     word("protocol", &VLAN_PROTOCOLS, "of a vlan: the protocol of its tag").or("\"802.1Q\""),
-    word("mode", &BOND_MODES, "of a bond: how it chooses members"),
+    word("mode", &MODES, "of a bond: how it chooses members; of a macvlan: whom it speaks with"),
     word("lacp_rate", &LACP_RATES, "of a bond: how often LACP speaks"),
     number("miimon", 0, 60_000, "of a bond: milliseconds between two looks at the links"),
     number("table", 1, U32, "of a vrf: its routing table"),
-    text("local", What::Address, "of a tunnel: this end"),
-    text("remote", What::Address, "of a tunnel: the other end"),
-    number("key", 0, U32, "of a gre tunnel: its key"),
+    text("local", What::Address, "of a tunnel or vxlan: this end"),
+    text("remote", What::Address, "of a tunnel or vxlan: the other end; of a vxlan also a group"),
+    number("vni", 1, 16_777_215, "of a vxlan: its number"),
+    number("port", 1, 65_535, "of a vxlan: its UDP port").or("4789"),
+    flag("learning", "of a vxlan: learns from what comes where hosts are").or("true"),
+    number("key", 0, U32, "of a gre, gretap or ip6gre tunnel: its key"),
+    text("private_key", What::Secret, "of a wireguard: its own key"),
+    number("listen_port", 1, 65_535, "of a wireguard: its UDP port; else Linux chooses one"),
+    key("peer", Shape::Named { names: What::Name, keys: PEER }, "of a wireguard: all of its peers"),
     number("ttl", 0, 255, "of a tunnel: the TTL outside; 0: that of the packet inside").or("64"),
+];
+
+static PEER: &[Key] = &[
+    text("public_key", What::Words, "who it is").needed(),
+    text("preshared_key", What::Secret, "what both know besides their keys"),
+    text("endpoint", What::Endpoint, "where it is first looked for; else it is found when it comes"),
+    list("allowed_ips", What::Prefix, "whose packets come from it, and go to it"),
+    number("keepalive", 0, 65_535, "seconds between two packets that keep a way open; 0: none").or("0"),
 ];
 
 pub(super) static ROUTE: &[Key] = &[
@@ -39,6 +56,27 @@ pub(super) static ROUTE: &[Key] = &[
     number("metric", 0, U32, "of several routes the lowest is used"),
     number("table", 1, U32, "the routing table; 254 is the main one").or("254"),
     text("vrf", What::Interface, "the VRF whose table it is in"),
+];
+
+pub(super) static RULE: &[Key] = &[
+    number("priority", 1, U32, "its place: the lowest is asked first").needed(),
+    word("family", &["ipv4", "ipv6"], "only of this family; else that of its prefixes, or both"),
+    flag("not", "for all packets but these").or("false"),
+    text("from", What::Prefix, "source"),
+    text("to", What::Prefix, "destination"),
+    text("in", What::Interface, "the interface that they came in by; lo: this machine's own"),
+    text("out", What::Interface, "the interface that their socket is bound to"),
+    number("mark", 0, U32, "their mark"),
+    number("mask", 1, U32, "bits of the mark that count; else all"),
+    number("tos", 4, 252, "their type of service, a multiple of 4; of IPv4 up to 28"),
+    text("protocol", What::Protocol, "their protocol"),
+    text("source_ports", What::Ports, "their source ports"),
+    text("ports", What::Ports, "their destination ports"),
+    number("table", 1, U32, "this table is asked"),
+    text("vrf", What::Interface, "the table of this VRF is asked"),
+    number("suppress_prefix_length", 0, 128, "routes whose prefixes are no longer do not count"),
+    number("goto", 1, U32, "the rules from this priority on decide"),
+    word("action", &ENDS, "packets end here, in this way"),
 ];
 
 pub(super) static VRRP: &[Key] = &[

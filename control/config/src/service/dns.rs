@@ -7,8 +7,9 @@ use ipnet::{IpNet, Ipv6Net};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{PREFIX, domain, net, some};
+use super::{PREFIX, domain, some};
 use crate::mistake::{Hint, Page};
+use crate::route::net;
 use crate::section::{Section, kind as kind_of, named};
 
 /// What unbound does.

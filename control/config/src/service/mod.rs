@@ -9,8 +9,6 @@ mod ntp;
 
 use std::path::PathBuf;
 
-use ipnet::IpNet;
-
 pub use dhcp::{Dhcp, Pool, Reservation, Subnet};
 pub use dns::{Dns, Forwarder, Zone};
 pub use lldp::Lldp;
@@ -63,16 +61,6 @@ fn path(page: &mut Page, section: &mut Section, key: &'static str, what: &str) -
         }
     });
     found.map(|found| found.value).filter(|path| !path.as_os_str().is_empty())
-}
-
-/// A prefix, whose bits behind its length are not there.
-fn net(text: &str) -> Result<IpNet, String> {
-    let net = text.parse::<IpNet>().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
-    let net = net.map_err(|_| format!("{text:?} is no prefix"))?;
-    match net == net.trunc() {
-        true => Ok(net),
-        false => Err(format!("{text:?} has bits behind its length; perhaps meant: \"{}\"", net.trunc())),
-    }
 }
 
 /// A name of a host or domain in letters that no daemon's file takes for its own, in small ones,

@@ -2,8 +2,9 @@
 
 use ipnet::IpNet;
 
-use super::{HOST, PREFIX, host, net};
+use super::{HOST, PREFIX, host};
 use crate::mistake::{Hint, Page};
+use crate::route::net;
 use crate::section::Section;
 
 /// What chrony does.

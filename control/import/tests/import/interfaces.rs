@@ -17,6 +17,7 @@ iface eth0 inet static
     mtu 9000
     up ip route add 10.0.0.0/8 \\
         via 192.0.2.1 metric 7
+    up ip -4 rule add from 10.0.0.0/8 lookup 7 priority 99
     up iptables-restore /etc/rules
     dns-nameservers 192.0.2.53
 iface eth0 inet6 static
@@ -54,6 +55,7 @@ addresses = ["198.51.100.9/32"]
 mtu = 9000
 addresses = ["192.0.2.2/30", "2001:db8::2/64", "192.0.2.66/32"]
 [interface.eth1]
+dhcp = true
 [interface.eth9]
 enabled = false
 [interface.bond0]
@@ -85,13 +87,16 @@ metric = 7
 to = "default"
 via = "fe80::1"
 device = "eth0"
+[[rule]]
+priority = 99
+from = "10.0.0.0/8"
+table = 7
 "#;
     let at = |line: usize, what: &str| format!("/etc/network/interfaces:{line}: {what}");
     let missing = [
-        at(14, &format!("eth0: up iptables-restore /etc/rules: {ODD}")),
-        at(15, &format!("eth0: dns-nameservers 192.0.2.53: {ODD}")),
-        at(21, "eth1: inet dhcp: there is no key for a client: who asks for addresses now must go on"),
-        at(34, "ppp0: ppp: this method has no keys"),
+        at(15, &format!("eth0: up iptables-restore /etc/rules: {ODD}")),
+        at(16, &format!("eth0: dns-nameservers 192.0.2.53: {ODD}")),
+        at(35, "ppp0: ppp: this method has no keys"),
     ];
     comes_to(draft, file, &missing);
 }

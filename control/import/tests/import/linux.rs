@@ -1,7 +1,8 @@
 //! What Linux has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use config::{PrivateKey, PublicKey, WireGuard, WireGuardPeer};
 use import::{Draft, Texts};
 
 use crate::{comes_to, read};
@@ -45,7 +46,14 @@ fn what_linux_has_is_a_file() {
         link("gre1", &(info("gre", r#""local":"192.0.2.2","remote":"203.0.113.1","ttl":64"#)))
             .replace("1500", "1400"),
         r#"{"ifname":"gre0","flags":[],"mtu":1476,"linkinfo":{"info_kind":"gre","info_data":{}}}"#.to_owned(),
-        link("wg0", &info("wireguard", "")),
+        link("wg0", &info("wireguard", "")).replace("1500", "1420"),
+        link("wg1", &info("wireguard", "")).replace("1500", "1420"),
+        link("gen0", &info("geneve", "")),
+        link("mv0", &(info("macvlan", r#""mode":"private""#) + r#","link":"eth2""#)),
+        link("vx0", &info("vxlan", r#""id":100,"group6":"ff05::1","link":"eth2","port":4790,"learning":false,"ttl":5,"ageing":300"#))
+            .replace("1500", "1430"),
+        link("six0", &info("ip6tnl", r#""proto":"ipip6","local":"2001:db8::2","remote":"2001:db8::9","ttl":64"#))
+            .replace("1500", "1452"),
         link("tap0", &info("tun", "")),
         link("docker0", &info("bridge", "")),
         link("veth7", r#","master":"docker0""#),
@@ -67,11 +75,27 @@ fn what_linux_has_is_a_file() {
     )];
     let list = |texts: &[String]| format!("[{}]", texts.join(","));
     let rules = r#"[{"priority":0,"src":"all","table":"local"},{"priority":99,"src":"10.0.0.0","srclen":8,"table":"7"},
+        {"priority":100,"not":null,"src":"all","dst":"10.9.9.9","iif":"eth2","iif_detached":null,"fwmark":"0x10","fwmask":"0xff",
+        "ipproto":"ipproto-6","sport_start":1000,"sport_end":2000,"dport":53,"table":"10","suppress_prefixlen":0,"protocol":"4"},
+        {"priority":101,"src":"all","action":"7","protocol":"3"},{"priority":102,"src":"all","goto":32766,"protocol":"177"},
+        {"priority":103,"src":"all","uid_start":0,"uid_end":5,"table":"7","protocol":"3"},
+        {"priority":104,"src":"all","table":"7","protocol":"11"},{"priority":1000,"src":"all","l3mdev":null,"protocol":"2"},
         {"priority":32766,"src":"all","table":"main"},{"priority":32767,"src":"all","table":"default"}]"#;
+    let peer = WireGuardPeer {
+        name: "peer1".to_owned(),
+        public_key: PublicKey([2; 32]),
+        preshared_key: Some(PrivateKey::new([3; 32])),
+        endpoint: "192.0.2.9:51820".parse().ok(),
+        allowed_ips: ["10.9.0.0/16", "2001:db8:9::/48"].map(|net| net.parse().unwrap()).into(),
+        keepalive: 25,
+    };
+    let own =
+        WireGuard { private_key: PrivateKey::new([1; 32]), listen_port: Some(51820), peers: vec![peer] };
     let texts = Texts {
+        wireguard: BTreeMap::from([("wg1".to_owned(), own)]),
         links: list(&links),
         routes: [list(&four), list(&six)],
-        rules: [rules.to_owned(), String::new()],
+        rules: [rules.to_owned(), r#"[{"priority":101,"src":"all","action":"7","protocol":"3"}]"#.to_owned()],
         set: BTreeSet::from(["eth2".to_owned(), "eth4".to_owned()]),
     };
     let mut draft = Draft::default();
@@ -87,6 +111,7 @@ mac = "02:00:00:00:00:04"
 addresses = ["2001:db8::2/64"]
 [interface.eth5]
 enabled = false
+[interface.gen0]
 [interface.wg0]
 [interface.bond0]
 kind = "bond"
@@ -99,14 +124,39 @@ kind = "vlan"
 parent = "eth2"
 id = 7
 vrf = "red"
+[interface.mv0]
+kind = "macvlan"
+parent = "eth2"
+mode = "private"
 [interface.lan]
 kind = "bridge"
 members = ["eth3"]
+[interface.vx0]
+kind = "vxlan"
+vni = 100
+remote = "ff05::1"
+parent = "eth2"
+port = 4790
+learning = false
+[interface.wg1]
+kind = "wireguard"
+private_key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
+listen_port = 51820
+[interface.wg1.peer.peer1]
+public_key = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="
+preshared_key = "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM="
+endpoint = "192.0.2.9:51820"
+allowed_ips = ["10.9.0.0/16", "2001:db8:9::/48"]
+keepalive = 25
 [interface.gre1]
 kind = "gre"
 local = "192.0.2.2"
 remote = "203.0.113.1"
 mtu = 1400
+[interface.six0]
+kind = "ipip6"
+local = "2001:db8::2"
+remote = "2001:db8::9"
 [[route]]
 to = "default"
 via = "192.0.2.1"
@@ -123,17 +173,42 @@ metric = 7
 to = "2001:db8:9::/48"
 via = ["fe80::7", "fe80::8"]
 device = "eth2"
+[[rule]]
+priority = 99
+from = "10.0.0.0/8"
+table = 7
+[[rule]]
+priority = 100
+not = true
+to = "10.9.9.9/32"
+in = "eth2"
+mark = 0x10
+mask = 0xff
+protocol = "tcp"
+source_ports = "1000-2000"
+ports = "53"
+vrf = "red"
+suppress_prefix_length = 0
+[[rule]]
+priority = 101
+action = "unreachable"
+[[rule]]
+priority = 102
+family = "ipv4"
+goto = 32766
 "#;
     let missing = [
         "Linux: bond0: xmit_hash_policy layer3+4: there is no key for it: Linux keeps it while the interface is there",
         "Linux: docker0: Docker makes it, and goes on doing so",
         "Linux: eth10: address 10.9.0.5/24: it comes by DHCP, and who asked for it goes on",
         "Linux: eth10: address 10.8.0.1/32 with the other end 10.8.0.2: there is no key for it, and it stays as it is",
+        "Linux: gen0: Bifrost makes no geneve: who made it must go on doing so",
         "Linux: tap0: a program made it (tun), and goes on doing so",
         "Linux: veth7: Docker makes it, and goes on doing so",
-        "Linux: wg0: Bifrost makes no wireguard: who made it must go on doing so",
+        "Linux: vx0: ttl 5: there is no key for it: Linux keeps it while the interface is there",
+        "Linux: wg0: Linux tells its keys to root alone: who made it must go on doing so",
         "Linux: ip route 10.1.0.0/16 table 254: there is no key for onlink: it stays Linux's",
-        "Linux: ip rule 99: src 10.0.0.0 srclen 8 table 7: there is no key for it: it stays Linux's",
+        "Linux: ip rule 103: there is no key for uidrange: it stays Linux's",
         "router.toml: [interface.eth10]: description: it cannot be a description",
     ];
     let found = comes_to(draft, file, &missing);

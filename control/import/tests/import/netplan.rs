@@ -19,6 +19,8 @@ const NETPLAN: &str = "network:
         - {to: 10.1.0.0/16, via: 192.0.2.1, on-link: true}
     eth1:
       dhcp4: on
+      dhcp6: on
+      dhcp4-overrides: {route-metric: 70}
     card:
       match: {macaddress: 02:00:00:00:00:01}
     eth2: {}
@@ -43,6 +45,9 @@ const NETPLAN: &str = "network:
       routes:
       - to: default
         via: 10.7.0.2
+      routing-policy:
+      - {from: 10.7.0.0/24, priority: 50, mark: 7}
+      - {to: '2001:db8::/32'}
   tunnels:
     wg0: {mode: wireguard}
     gre1: {mode: gre, local: 192.0.2.2, remote: 203.0.113.1, key: 0.0.1.2, ttl: 64}
@@ -61,6 +66,8 @@ table = 10
 mtu = 9000
 addresses = ["192.0.2.2/30", "2001:db8::2/64"]
 [interface.eth1]
+dhcp = true
+dhcp_metric = 70
 [interface.eth2]
 [interface.bond0]
 kind = "bond"
@@ -89,18 +96,24 @@ metric = 7
 to = "default"
 via = "10.7.0.2"
 vrf = "red"
+[[rule]]
+priority = 50
+from = "10.7.0.0/24"
+mark = 0x7
+vrf = "red"
 "#;
     let missing = [
         format!("01.yaml:8: eth0: nameservers: {ODD}"),
         "01.yaml:13: eth0: a route: there is no key for on-link".to_owned(),
-        "01.yaml:15: eth1: dhcp4: there is no key for a client: who asks for addresses now must go on"
+        "01.yaml:16: eth1: dhcp6: there is no key for a client: who asks for addresses now must go on"
             .to_owned(),
-        "01.yaml:17: card: which interface it matches is not known: name the section as the interface"
+        "01.yaml:19: card: which interface it matches is not known: name the section as the interface"
             .to_owned(),
-        format!("01.yaml:25: bond0: lacp-rate: {ODD}"),
-        format!("01.yaml:26: bond0: transmit-hash-policy: {ODD}"),
-        "01.yaml:41: wg0: this is none of the tunnels that Bifrost makes".to_owned(),
-        "01.yaml:43: gre2: this is none of the tunnels that Bifrost makes".to_owned(),
+        format!("01.yaml:27: bond0: lacp-rate: {ODD}"),
+        format!("01.yaml:28: bond0: transmit-hash-policy: {ODD}"),
+        "01.yaml:44: red: a rule: it has no priority, and Linux would choose one".to_owned(),
+        "01.yaml:46: wg0: this is none of the tunnels that Bifrost makes".to_owned(),
+        "01.yaml:48: gre2: this is none of the tunnels that Bifrost makes".to_owned(),
         "02.yaml:2: the file: tabs disallowed within this context (block indentation)".to_owned(),
     ];
     comes_to(draft, file, &missing);

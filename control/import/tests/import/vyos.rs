@@ -79,6 +79,7 @@ fn what_vyos_has_is_a_file_as_far_as_it_maps() {
 kind = "vrf"
 table = 1000
 [interface.eth0]
+dhcp = true
 description = "to the world"
 addresses = ["192.0.2.2/30"]
 [interface.bond0]
@@ -105,7 +106,6 @@ name_servers = ["192.0.2.53"]
 "#;
     let missing = [
         "config.boot:13: interfaces bonding bond1: there is no key for it here",
-        "config.boot:18: eth0: address dhcp: there is no key for a client",
         "config.boot:21: eth0 offload: there is no key for it here",
         "config.boot:27: interfaces wireguard wg0: there is no key for it here",
         "config.boot:32: protocols bgp: there is no key for it here",

@@ -28,6 +28,7 @@ pub mod rule;
 pub mod socket;
 pub mod station;
 pub mod tc;
+pub mod wireguard;
 pub mod xfrm;
 
 /// `AF_INET` as the byte that stands in netlink headers.
@@ -231,6 +232,7 @@ mod tests {
             netconf::parse(body),
             (group::parse(body), group::chooses_table(body), group::tells_interfaces(body)),
             rule::parse(body),
+            (wireguard::parse_family(body), wireguard::parse_device(body, &mut wireguard::Device::default())),
             netfilter::parse_chain(body),
             netfilter::parse_generation(body),
             netfilter::parse_own_rule(netfilter::CHAIN + 3, body),

@@ -8,8 +8,10 @@
 //! mirror must stay in one.
 
 use super::request::{self, What};
-use super::{self as netlink, diag, netfilter, route, tc, xfrm};
-use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM};
+use super::{self as netlink, diag, netfilter, route, tc, wireguard, xfrm};
+use netlink_sys::protocols::{
+    NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM,
+};
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
@@ -226,14 +228,7 @@ impl Addresses {
     /// An interface is to have an address, alone in its subnet, or not to have it.
     pub fn set(&mut self, ifindex: u32, address: IpAddr, have: bool) -> io::Result<()> {
         self.socket.send(&request::address(ifindex, address, have), 0)?;
-        let length = receive(&self.socket, &mut self.buffer)?;
-        match netlink::messages(&self.buffer[..length]).next() {
-            Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => match netlink::error(&message) {
-                error if error.raw_os_error() == Some(0) => Ok(()),
-                error => Err(error),
-            },
-            _ => Ok(()),
-        }
+        acknowledged(&self.socket, &mut self.buffer)
     }
 }
 
@@ -297,6 +292,95 @@ pub fn path_mtu(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Option<u32>> {
         Some(message) if message.kind == libc::RTM_NEWROUTE => Ok(route::path_mtu(message.body)),
         Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
         _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Asks Linux of WireGuard, and tells it.
+pub struct WireGuard {
+    socket: Socket,
+    buffer: Vec<u8>,
+    family: u16,
+}
+
+impl WireGuard {
+    /// Opens it; an error where Linux has no WireGuard.
+    pub fn open() -> io::Result<WireGuard> {
+        let socket = open(NETLINK_GENERIC)?;
+        let mut buffer = vec![0; DATAGRAM];
+        socket.send(&wireguard::get_family(), 0)?;
+        // Linux answers before the request returns.
+        let length = receive(&socket, &mut buffer)?;
+        let family = match netlink::messages(&buffer[..length]).next() {
+            Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => {
+                return Err(netlink::error(&message));
+            }
+            Some(message) => wireguard::parse_family(message.body).ok_or(io::ErrorKind::InvalidData)?,
+            None => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        Ok(WireGuard { socket, buffer, family })
+    }
+
+    /// What an interface has.
+    ///
+    /// # Errors
+    /// It is none of WireGuard's, or not there.
+    pub fn device(&mut self, name: &str) -> io::Result<wireguard::Device> {
+        self.socket.send(&wireguard::get_device(self.family, name), 0)?;
+        let mut device = wireguard::Device::default();
+        loop {
+            let length = receive(&self.socket, &mut self.buffer)?;
+            for message in netlink::messages(&self.buffer[..length]) {
+                match i32::from(message.kind) {
+                    libc::NLMSG_DONE => return Ok(device),
+                    libc::NLMSG_ERROR => return Err(netlink::error(&message)),
+                    _ => wireguard::parse_device(message.body, &mut device)
+                        .ok_or(io::ErrorKind::InvalidData)?,
+                }
+            }
+        }
+    }
+
+    /// Gives an interface a private key, a port; what is `None` stays.
+    ///
+    /// # Errors
+    /// What Linux says.
+    pub fn set_device(
+        &mut self,
+        name: &str,
+        private_key: Option<&wireguard::Key>,
+        port: Option<u16>,
+    ) -> io::Result<()> {
+        self.tell(&wireguard::set_device(self.family, name, private_key, port))
+    }
+
+    /// Gives an interface a peer, in the place of the one of that key, or takes it.
+    ///
+    /// # Errors
+    /// What Linux says.
+    pub fn set_peer(
+        &mut self,
+        name: &str,
+        key: &wireguard::Key,
+        peer: Option<&wireguard::Peer>,
+    ) -> io::Result<()> {
+        self.tell(&wireguard::set_peer(self.family, name, key, peer))
+    }
+
+    fn tell(&mut self, request: &[u8]) -> io::Result<()> {
+        self.socket.send(request, 0)?;
+        acknowledged(&self.socket, &mut self.buffer)
+    }
+}
+
+/// The answer to a request that wants one.
+fn acknowledged(socket: &Socket, buffer: &mut [u8]) -> io::Result<()> {
+    let length = receive(socket, buffer)?;
+    match netlink::messages(&buffer[..length]).next() {
+        Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => match netlink::error(&message) {
+            error if error.raw_os_error() == Some(0) => Ok(()),
+            error => Err(error),
+        },
+        _ => Ok(()),
     }
 }
 

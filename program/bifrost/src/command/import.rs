@@ -7,7 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use config::source::read_text;
+use config::{PrivateKey, PublicKey, WireGuard, WireGuardPeer};
 use import::{Draft, Imported, Texts, hidden};
+use mirror::netlink::socket;
 
 use super::Failure;
 use super::args::{Import, Origin};
@@ -139,16 +141,41 @@ fn linux() -> Result<Texts, Failure> {
         false => ask(&[&[family, "-json"], words].concat()),
     };
     let routes = |family| ask_of(family, &["-Numeric", "-details", "route", "show", "table", "all"]);
-    let rules = |family| ask_of(family, &["rule", "show"]);
+    let rules = |family| ask_of(family, &["-Numeric", "-details", "rule", "show"]);
     let set = |name: &String| {
         let path = Path::new("/sys/class/net").join(name).join("addr_assign_type");
         fs::read_to_string(path).is_ok_and(|kind| kind.trim() == "3")
     };
+    let secret: Vec<import::ip::Link> =
+        import::ip::read(ask(&["-json", "address", "show", "type", "wireguard"])?.as_bytes())
+            .unwrap_or_default();
     Ok(Texts {
+        wireguard: secret
+            .into_iter()
+            .filter_map(|link| Some((link.ifname.clone(), wireguard(&link.ifname)?)))
+            .collect(),
         links: ask(&["-json", "-details", "address", "show"])?,
         routes: [routes("-4")?, routes("-6")?],
         rules: [rules("-4")?, rules("-6")?],
         set: super::interfaces().into_iter().filter(set).collect::<BTreeSet<_>>(),
+    })
+}
+
+/// What an interface of WireGuard's has, for whoever may ask.
+fn wireguard(name: &str) -> Option<WireGuard> {
+    let device = socket::WireGuard::open().and_then(|mut linux| linux.device(name)).ok()?;
+    let peers = device.peers.into_iter().enumerate().map(|(number, (key, peer))| WireGuardPeer {
+        name: format!("peer{}", number + 1),
+        public_key: PublicKey(key),
+        preshared_key: peer.preshared_key.map(PrivateKey::new),
+        endpoint: peer.endpoint,
+        allowed_ips: peer.allowed,
+        keepalive: peer.keepalive,
+    });
+    Some(WireGuard {
+        private_key: PrivateKey::new(device.private_key?),
+        listen_port: Some(device.port).filter(|port| *port > 0),
+        peers: peers.collect(),
     })
 }
 

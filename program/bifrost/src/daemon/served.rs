@@ -1,5 +1,5 @@
-//! `[service.*]` and `[system]`: daemons that serve hosts, and the one that has the machine's log,
-//! are told what the file says.
+//! `[service.*]`, `[system]` and `dhcp` of `[interface]`: daemons that serve hosts, the one that has
+//! the machine's log, and the client of DHCP are told what the file says.
 //!
 //! What each is told, and the way from what it has to that, is the crate `services`. Whether a
 //! daemon runs with it is known only when it does: so this part prepares last, as those do that make
@@ -70,8 +70,12 @@ fn lines(steps: &[Step]) -> Vec<String> {
 fn planned(change: &Change) -> Result<(Option<PathBuf>, Vec<Step>), ServiceError> {
     let (before, after) = (&change.before, &change.after);
     // Accounts are in the groups of the socket.
-    let same = before.control == after.control || after.system.users.is_empty();
-    if before.services == after.services && before.system == after.system && same {
+    let same_groups = before.control == after.control || after.system.users.is_empty();
+    let clients = |router: &Router| -> Vec<_> {
+        router.interfaces.iter().filter_map(|it| Some((it.name.clone(), it.dhcp.clone()?))).collect()
+    };
+    let same = before.services == after.services && before.system == after.system;
+    if same && same_groups && clients(before) == clients(after) {
         return Ok((None, Vec::new()));
     }
     let manager = manager(after).or(manager(before)).map(Path::to_owned);

@@ -113,7 +113,7 @@ pub(super) fn run(session: Session) -> Result<ExitCode, Failure> {
         }
         left = Default::default();
         // What is secret is not kept among the lines.
-        let is_secret = line.split_whitespace().any(|word| word == "key" || word == "secret");
+        let is_secret = line.split_whitespace().any(config::secrets::is_secret);
         if !line.trim().is_empty() && !is_secret {
             let _ = editor.history_mut().add(&line);
             let _ = editor.append_history(&lines);

@@ -3,22 +3,26 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::{Kind, Route, Router};
+use config::{Kind, Router};
 use import::ip;
 use ipnet::IpNet;
+use mirror::netlink::socket;
+use mirror::netlink::wireguard::Device;
 use serde::Deserialize;
 
+use super::rules::{self, Rules};
 use super::wanted::asked_for;
-use super::{GROUP, PROTOCOL};
+use super::{Asked, GROUP, PROTOCOL};
 use crate::daemon;
 
-/// Interfaces and Bifrost's routes.
+/// Interfaces, and Bifrost's routes and rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Linux {
     pub links: BTreeMap<String, Link>,
     pub routes: BTreeMap<Key, Way>,
     /// Those of the routes that others made, and by which protocol.
     pub theirs: BTreeMap<Key, u8>,
+    pub rules: Rules,
 }
 
 /// An interface.
@@ -34,6 +38,8 @@ pub(super) struct Link {
     pub mac: Option<String>,
     pub alias: String,
     pub master: Option<String>,
+    /// Of WireGuard.
+    pub wireguard: Device,
     /// Those that somebody gave it, without link-local ones that the file does not list.
     pub addresses: Vec<IpNet>,
 }
@@ -42,15 +48,13 @@ impl Link {
     /// One that has just been made.
     pub fn new(kind: Kind, ours: bool) -> Link {
         let (alias, addresses) = (String::new(), Vec::new());
-        Link { kind, ours, up: false, mtu: None, mac: None, alias, master: None, addresses }
+        let wireguard = Device::default();
+        Link { kind, ours, up: false, mtu: None, mac: None, alias, master: None, wireguard, addresses }
     }
 
     /// What it lies on.
     pub fn parent(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::Vlan { parent, .. } => Some(parent),
-            _ => None,
-        }
+        self.kind.parent()
     }
 }
 
@@ -99,18 +103,31 @@ impl Way {
 }
 
 impl Linux {
-    /// Reads them. Routes that somebody else made are read as well where they are as `asked` says:
-    /// they are the file's, and need not be made.
+    /// Reads them. Routes and rules that somebody else made are read as well where they are as
+    /// `asked` says: they are the file's, and need not be made.
     ///
     /// # Errors
     /// When `ip` cannot be run, or says what is not understood; for the operator.
-    pub fn read(router: &Router, asked: &[Route]) -> Result<Linux, String> {
+    pub fn read(router: &Router, asked: &Asked) -> Result<Linux, String> {
         let links: Vec<ip::Link> = ask(&["-json", "-details", "address", "show"])?;
         let mut linux = Linux {
             links: links.iter().map(|text| (text.ifname.clone(), link(text))).collect(),
             ..Linux::default()
         };
-        let asked = asked_for(asked, &linux.links, |_| {});
+        let is_asked = |name: &String, link: &Link| link.ours || asked.wireguard.contains(name);
+        let mut secret: Vec<_> = (linux.links.iter_mut())
+            .filter(|(name, link)| link.kind == Kind::Wireguard && is_asked(name, link))
+            .collect();
+        if !secret.is_empty() {
+            let wrong = |error| format!("cannot ask Linux of WireGuard: {error}");
+            let mut socket = socket::WireGuard::open().map_err(wrong)?;
+            for (name, link) in &mut secret {
+                link.wireguard = socket.device(name).map_err(wrong)?;
+            }
+        }
+        let rules = rules::asked_for(&asked.rules, &linux.links, |_| {});
+        linux.rules = Rules::read(&rules)?;
+        let asked = asked_for(&asked.routes, &linux.links, |_| {});
         let protocol = PROTOCOL.to_string();
         let mut protocols = vec![protocol.as_str()];
         if !asked.is_empty() {
@@ -165,7 +182,8 @@ fn is_link_local(net: &IpNet) -> bool {
     }
 }
 
-fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
+/// What `ip` says to these words.
+pub(super) fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>, String> {
     let said = daemon::ip::ask(words)?;
     ip::read(&said).map_err(|error| format!("ip {} says what is not understood: {error}", words.join(" ")))
 }
@@ -182,6 +200,7 @@ fn link(text: &ip::Link) -> Link {
         mac: text.mac(),
         alias: text.ifalias.clone().unwrap_or_default(),
         master: text.master.clone(),
+        wireguard: Device::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `[interface.NAME]` and `[[route]]`: Linux is made as the file says.
+//! `[interface.NAME]`, `[[route]]` and `[[rule]]`: Linux is made as the file says.
 //!
 //! ```text
 //!   what Linux has ──┬────────────────────────► way(from, to) ──► steps ──► ip -batch
@@ -15,19 +15,21 @@
 //! others. What is missing is made when it comes.
 //!
 //! What is Bifrost's own is known by marks that Linux keeps, whoever ends the daemon: the [`GROUP`]
-//! of interfaces that it made, and the [`PROTOCOL`] of its routes.
+//! of interfaces that it made, and the [`PROTOCOL`] of its routes and rules.
 
 mod linux;
 #[cfg(test)]
 mod naive;
+mod rules;
 mod step;
 mod wanted;
 mod way;
+mod wireguard;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use config::{Route, Router};
+use config::{Interface, Route, Router, RoutingRule};
 use graph::Registry;
 use tracing::{error, info, warn};
 
@@ -38,7 +40,7 @@ use super::section::{Change, Section};
 
 /// The group of interfaces that Bifrost made.
 const GROUP: u32 = 0xb1f0;
-/// Who made Bifrost's routes (`RTPROT_*`).
+/// Who made Bifrost's routes and rules (`RTPROT_*`).
 const PROTOCOL: u8 = mirror::origin::BIFROST;
 
 /// Between two times that Linux is made so because interfaces came.
@@ -60,14 +62,49 @@ pub(crate) struct Own {
 /// What Linux had before a change.
 struct Before {
     linux: Linux,
-    /// The routes that either file asks for.
-    asked: Vec<Route>,
+    asked: Asked,
     steps: Vec<Step>,
+}
+
+/// What is the file's, or was, whoever made it. Of routes and rules of the same place the later one
+/// counts.
+#[derive(Default)]
+struct Asked {
+    routes: Vec<Route>,
+    rules: Vec<RoutingRule>,
+    /// Interfaces of WireGuard, which has to be asked for what they have.
+    wireguard: BTreeSet<String>,
+    /// Interfaces as the file had them.
+    before: Vec<Interface>,
+}
+
+impl Asked {
+    /// What the file asks for.
+    fn by(router: &Router) -> Asked {
+        let mut asked = Asked::default();
+        asked.add(router);
+        asked
+    }
+
+    /// What the file asks for, and what it asked for, which is there.
+    fn by_both(change: &Change) -> Asked {
+        let mut asked = Asked::by(&change.after);
+        asked.add(&change.before);
+        asked.before.clone_from(&change.before.interfaces);
+        asked
+    }
+
+    fn add(&mut self, router: &Router) {
+        self.routes.extend_from_slice(&router.routes);
+        self.rules.extend_from_slice(&router.routing_rules);
+        let wireguard = router.interfaces.iter().filter(|it| it.wireguard.is_some());
+        self.wireguard.extend(wireguard.map(|it| it.name.clone()));
+    }
 }
 
 /// Whether the file says anything of this.
 fn says_any(router: &Router) -> bool {
-    !(router.interfaces.is_empty() && router.routes.is_empty())
+    !(router.interfaces.is_empty() && router.routes.is_empty() && router.routing_rules.is_empty())
 }
 
 /// What would be done for a configuration now, a line each.
@@ -78,29 +115,22 @@ pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
     if !says_any(router) {
         return Ok(Vec::new());
     }
-    let (_, steps) = steps(router, &router.routes)?;
+    let (_, steps) = steps(router, &Asked::by(router))?;
     Ok(steps.iter().map(Step::to_string).collect())
 }
 
-/// What Linux has, and the way from there to what the file says. `asked`: routes that are the
-/// file's, or were, whoever made them.
-fn steps(router: &Router, asked: &[Route]) -> Result<(Linux, Vec<Step>), String> {
+/// What Linux has, and the way from there to what the file says.
+fn steps(router: &Router, asked: &Asked) -> Result<(Linux, Vec<Step>), String> {
     let from = Linux::read(router, asked)?;
-    let (to, refused) = wanted::wanted(&from, router);
+    let (to, refused) = wanted::wanted(&from, router, &asked.before);
     match refused.is_empty() {
         true => Ok((from.clone(), way::way(&from, &to))),
         false => Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     }
 }
 
-/// The routes that the file asks for, and those that it asked for.
-fn asked(change: &Change) -> Vec<Route> {
-    // Of the same prefix and metric the one that it asked for is there.
-    [&change.after.routes[..], &change.before.routes[..]].concat()
-}
-
 /// Makes Linux what it was; what cannot be is told.
-fn undo(before: &Linux, asked: &[Route], router: &Router) {
+fn undo(before: &Linux, asked: &Asked, router: &Router) {
     let undone = Linux::read(router, asked).and_then(|now| {
         let back = way::way(&now, before);
         let refused = step::run(&back, true)?;
@@ -116,13 +146,13 @@ impl Own {
     /// Makes Linux as the file says, as far as that can be; tells what cannot.
     pub(super) fn begin(&self, forwarding: &Forwarding) {
         let router = &forwarding.router;
-        let from = match Linux::read(router, &router.routes) {
+        let from = match Linux::read(router, &Asked::by(router)) {
             Ok(from) => from,
             Err(wrong) if says_any(router) => return error!("Linux is left as it is: {wrong}"),
             // Nothing was ever made here by a program that is not there.
             Err(_) => return,
         };
-        let (to, refused) = wanted::wanted(&from, router);
+        let (to, refused) = wanted::wanted(&from, router, &[]);
         refused.iter().for_each(|refused| warn!("{refused}; it is made when that has changed"));
         let steps = way::way(&from, &to);
         let refused = match step::run(&steps, true) {
@@ -160,7 +190,7 @@ impl Section for Own {
         if !says_any(&change.before) && !says_any(&change.after) {
             return Vec::new();
         }
-        let steps = steps(&change.after, &asked(change))
+        let steps = steps(&change.after, &Asked::by_both(change))
             .map(|(_, steps)| steps.iter().map(Step::to_string).collect());
         steps.unwrap_or_else(|wrong| vec![format!("it would be refused: {wrong}")])
     }
@@ -172,7 +202,7 @@ impl Section for Own {
         if !says_any(&change.before) && !says_any(&change.after) {
             return Ok(());
         }
-        let asked = asked(change);
+        let asked = Asked::by_both(change);
         let (linux, steps) = steps(&change.after, &asked)?;
         let refused = step::run(&steps, false)?.first().map(ToString::to_string);
         match refused {

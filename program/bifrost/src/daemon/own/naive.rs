@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use chance::Random;
-use config::Kind;
+use config::{Asks, Does, Kind};
 use ipnet::IpNet;
+use mirror::netlink::wireguard::Peer;
 
 use super::linux::{Hop, Key, Link, Linux, Way};
+use super::rules::{Place, Rule};
 use super::step::{How, Step};
 use super::way::way;
 
@@ -17,9 +19,7 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
             if linux.links.contains_key(name) {
                 return refuse("it is there");
             }
-            if let Kind::Vlan { parent, .. } = kind
-                && !linux.links.contains_key(parent)
-            {
+            if kind.parent().is_some_and(|parent| !linux.links.contains_key(parent)) {
                 return refuse("no parent");
             }
             linux.links.insert(name.clone(), Link { mac: mac.clone(), ..Link::new(kind.clone(), *ours) });
@@ -36,7 +36,7 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
         }
         Step::Up { name } => {
             let Some(link) = linux.links.get(name) else { return refuse("it is not there") };
-            if link.parent().is_some_and(|parent| !linux.links[parent].up) {
+            if hangs(link, |parent| !linux.links[parent].up) {
                 return refuse("its parent is down");
             }
             linux.links.get_mut(name).unwrap().up = true;
@@ -109,6 +109,49 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
             }
             linux.routes.insert(*key, way.clone());
         }
+        Step::PrivateKey { name, key } => {
+            let Some(link) = linux.links.get_mut(name) else { return refuse("it is not there") };
+            link.wireguard.private_key = key.as_ref().map(|key| *key.reveal());
+        }
+        Step::Port { name, port } => linux.links.get_mut(name).unwrap().wireguard.port = *port,
+        Step::Peer { name, key, peer, new } => {
+            let peers = &mut linux.links.get_mut(name).unwrap().wireguard.peers;
+            if *new == peers.contains_key(&key.0) {
+                return refuse("it is there, or it is not");
+            }
+            // A prefix goes to who was given it last.
+            peers.values_mut().for_each(|other| other.allowed.retain(|net| !peer.allowed.contains(net)));
+            peers.insert(key.0, peer.clone());
+        }
+        Step::NoPeer { name, key } => {
+            let peers = &mut linux.links.get_mut(name).unwrap().wireguard.peers;
+            if peers.remove(&key.0).is_none() {
+                return refuse("no such peer");
+            }
+        }
+        Step::Rule { place, rule } => {
+            let there = linux.rules.at.entry(*place).or_default();
+            if there.iter().any(|other| rule.conflicts(other)) {
+                return refuse("it is there");
+            }
+            there.push(rule.clone());
+        }
+        Step::NoRule { place, rule, .. } => {
+            // The first one that has what is said, whatever else it has.
+            let says_less = |other: &Rule| {
+                let asked = |mine: Option<IpNet>, theirs| mine.is_none() || mine == theirs;
+                let jumps = matches!((&other.does, &rule.does), (Does::GoTo(_), Does::GoTo(_)));
+                (jumps || other.does == rule.does)
+                    && asked(rule.asks.from, other.asks.from)
+                    && asked(rule.asks.to, other.asks.to)
+            };
+            let Some(there) = linux.rules.at.get_mut(place) else { return refuse("it is not there") };
+            let Some(at) = there.iter().position(says_less) else { return refuse("it is not there") };
+            there.remove(at);
+            if there.is_empty() {
+                linux.rules.at.remove(place);
+            }
+        }
         Step::NoRoute { key, .. } if linux.routes.remove(key).is_some() => {}
         Step::Mtu { name, mtu } => linux.links.get_mut(name).unwrap().mtu = Some(*mtu),
         Step::Mac { name, mac } => linux.links.get_mut(name).unwrap().mac = Some(mac.clone()),
@@ -138,6 +181,11 @@ fn disturb(linux: &mut Linux, name: &str, master: &Kind, up: bool) {
     restore(linux, name);
 }
 
+/// Whether one goes up and down with what it lies on, and this holds for that.
+fn hangs(link: &Link, parent: impl Fn(&str) -> bool) -> bool {
+    matches!(link.kind, Kind::Vlan { .. }) && link.parent().is_some_and(parent)
+}
+
 fn names(linux: &Linux, which: impl Fn(&Link) -> bool) -> Vec<String> {
     linux.links.iter().filter(|(_, link)| which(link)).map(|(name, _)| name.clone()).collect()
 }
@@ -154,7 +202,7 @@ fn lose(linux: &mut Linux, name: &str) {
 fn down(linux: &mut Linux, name: &str) {
     lose(linux, name);
     linux.links.get_mut(name).unwrap().up = false;
-    for above in names(linux, |link| link.parent() == Some(name)) {
+    for above in names(linux, |link| hangs(link, |parent| parent == name)) {
         down(linux, &above);
     }
 }
@@ -162,7 +210,7 @@ fn down(linux: &mut Linux, name: &str) {
 /// What lies on an interface that comes up again comes up with it.
 fn restore(linux: &mut Linux, name: &str) {
     if linux.links[name].up {
-        for above in names(linux, |link| link.parent() == Some(name)) {
+        for above in names(linux, |link| hangs(link, |parent| parent == name)) {
             linux.links.get_mut(&above).unwrap().up = true;
             restore(linux, &above);
         }
@@ -189,15 +237,34 @@ fn world(random: &mut Random) -> Linux {
     for (name, parents) in [("v0", &["eth0", "m0"][..]), ("v1", &["v0", "m1", "eth1"])] {
         let parent = random.pick(parents).to_owned();
         if random.one_in(2) && links.contains_key(&parent) {
-            let kind = Kind::Vlan { parent, id: 1 + random.below(2) as u16, protocol: "802.1Q" };
+            let kind = match random.one_in(3) {
+                true => Kind::Macvlan { parent, mode: random.pick(&["bridge", "private"]) },
+                false => Kind::Vlan { parent, id: 1 + random.below(2) as u16, protocol: "802.1Q" },
+            };
             links.insert(name.to_owned(), Link::new(kind, true));
         }
+    }
+    if random.one_in(2) {
+        let mut link = Link::new(Kind::Wireguard, true);
+        link.wireguard.private_key = Some([1 + random.below(2) as u8; 32]);
+        link.wireguard.port = random.pick(&[1, 2]);
+        let mut nets = vec!["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"];
+        for key in 0..3 {
+            let mut peer = Peer { keepalive: random.pick(&[0, 25]), ..Peer::default() };
+            while !nets.is_empty() && random.one_in(2) {
+                peer.allowed.insert(nets.swap_remove(random.below(nets.len())).parse().unwrap());
+            }
+            if random.one_in(2) {
+                link.wireguard.peers.insert([key; 32], peer);
+            }
+        }
+        links.insert("wg0".to_owned(), link);
     }
     let masters: Vec<String> =
         ["m0", "m1"].into_iter().filter(|m| links.contains_key(*m)).map(Into::into).collect();
     let mut linux = Linux { links, ..Linux::default() };
     for name in linux.upwards() {
-        let parent_up = linux.links[&name].parent().is_none_or(|parent| linux.links[parent].up);
+        let parent_up = !hangs(&linux.links[&name], |parent| !linux.links[parent].up);
         let may_belong =
             !matches!(linux.links[&name].kind, Kind::Bridge | Kind::Bond { .. } | Kind::Vrf { .. });
         let link = linux.links.get_mut(&name).unwrap();
@@ -226,7 +293,20 @@ fn world(random: &mut Random) -> Linux {
             linux.routes.insert(key, ways[random.below(3)].clone());
         }
     }
+    for (ipv6, priority) in [(false, 5), (true, 5), (false, 6)] {
+        if random.one_in(2) {
+            linux.rules.at.insert(Place { ipv6, priority }, vec![rule(random)]);
+        }
+    }
     linux
+}
+
+fn rule(random: &mut Random) -> Rule {
+    let mut net = |text: &str| random.one_in(2).then(|| text.parse().unwrap());
+    let (from, to) = (net("10.0.0.0/8"), net("10.9.0.0/16"));
+    let asks = Asks { not: random.one_in(2), from, to, ..Asks::default() };
+    let does = [Does::GoTo(7), Does::GoTo(8), Does::End("prohibit")][random.below(3)].clone();
+    Rule { asks, does }
 }
 
 /// The order of addresses and gateways is Linux's own.

@@ -4,12 +4,15 @@ use std::fmt;
 use std::io::{Seek, Write};
 use std::process::Stdio;
 
-use config::Kind;
+use config::{Kind, PrivateKey, PublicKey, Vxlan};
 use ipnet::IpNet;
+use mirror::netlink::socket;
+use mirror::netlink::wireguard::Peer;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::linux::{Key, Way};
-use super::{GROUP, PROTOCOL};
+use super::rules::{Place, Rule};
+use super::{GROUP, PROTOCOL, wireguard};
 use crate::daemon::tool;
 
 /// One change of Linux's.
@@ -75,6 +78,43 @@ pub(super) enum Step {
         /// The protocol that made it.
         by: u8,
     },
+    PrivateKey {
+        name: String,
+        key: Option<PrivateKey>,
+    },
+    Port {
+        name: String,
+        port: u16,
+    },
+    Peer {
+        name: String,
+        key: PublicKey,
+        peer: Peer,
+        new: bool,
+    },
+    NoPeer {
+        name: String,
+        key: PublicKey,
+    },
+    Rule {
+        place: Place,
+        rule: Rule,
+    },
+    NoRule {
+        place: Place,
+        rule: Rule,
+        /// The protocol that made it.
+        by: u8,
+    },
+}
+
+/// By what a step is gone.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// A line of `ip`, with the family that it must be told where the line does not say it.
+    Ip(Option<&'static str>),
+    /// A message, for what `ip` does not know.
+    Netlink,
 }
 
 /// How a route comes.
@@ -121,6 +161,14 @@ impl fmt::Display for Step {
                 }
             }
             Step::NoRoute { key, .. } => write!(f, "route {}{} is removed", key.to, in_table(key)),
+            Step::PrivateKey { name, key: Some(_) } => write!(f, "{name}: the private key is set"),
+            Step::PrivateKey { name, key: None } => write!(f, "{name}: the private key is removed"),
+            Step::Port { name, port } => write!(f, "{name}: the UDP port is {port}"),
+            Step::Peer { name, key, new: true, .. } => write!(f, "{name}: peer {key} is added"),
+            Step::Peer { name, key, .. } => write!(f, "{name}: peer {key} changes"),
+            Step::NoPeer { name, key } => write!(f, "{name}: peer {key} is removed"),
+            Step::Rule { place, rule } => write!(f, "{place} is added: {rule}"),
+            Step::NoRule { place, rule, .. } => write!(f, "{place} is removed: {rule}"),
         }
     }
 }
@@ -134,18 +182,35 @@ fn told(kind: &Kind) -> String {
         Kind::Vlan { parent, id, protocol } => format!("VLAN {id} ({protocol}) on {parent}"),
         Kind::Bond { mode, .. } => format!("a bond of mode {mode}"),
         Kind::Vrf { table } => format!("a VRF with table {table}"),
-        Kind::Tunnel { mode, local, remote, .. } => format!("a {mode} tunnel from {local} to {remote}"),
+        Kind::Macvlan { parent, mode } => format!("a macvlan ({mode}) on {parent}"),
+        Kind::Vxlan(vxlan) => {
+            let parent = vxlan.parent.as_ref().map(|parent| format!(" on {parent}"));
+            let remote = vxlan.remote.map(|remote| format!(" to {remote}"));
+            format!("VXLAN {}{}{}", vxlan.vni, parent.unwrap_or_default(), remote.unwrap_or_default())
+        }
+        Kind::Tunnel { mode, local, remote, .. } => format!("a tunnel ({mode}) from {local} to {remote}"),
         other => format!("a {}", other.word()),
     }
 }
 
 impl Step {
+    fn by(&self) -> By {
+        match self {
+            Step::PrivateKey { .. } | Step::Port { .. } | Step::Peer { .. } | Step::NoPeer { .. } => {
+                By::Netlink
+            }
+            Step::Rule { place, .. } | Step::NoRule { place, .. } if place.ipv6 => By::Ip(Some("-6")),
+            Step::Rule { .. } | Step::NoRule { .. } => By::Ip(Some("-4")),
+            _ => By::Ip(None),
+        }
+    }
+
     /// As `ip` reads it.
     pub fn line(&self) -> String {
         match self {
             Step::Make { name, kind, mac, ours } => {
                 let on = match kind {
-                    Kind::Vlan { parent, .. } => format!(" link {parent}"),
+                    Kind::Vlan { parent, .. } | Kind::Macvlan { parent, .. } => format!(" link {parent}"),
                     _ => String::new(),
                 };
                 let mac = mac.as_ref().map_or_else(String::new, |mac| format!(" address {mac}"));
@@ -181,7 +246,28 @@ impl Step {
                 format!("route {verb} {kind} {}{hops}", route(key, PROTOCOL)).trim_end().to_owned()
             }
             Step::NoRoute { key, by } => format!("route delete {}", route(key, *by)),
+            Step::PrivateKey { .. } | Step::Port { .. } | Step::Peer { .. } | Step::NoPeer { .. } => {
+                String::new()
+            }
+            Step::Rule { place, rule: Rule { asks, does } } => {
+                format!("rule add {asks} priority {} protocol {PROTOCOL} {does}", place.priority)
+            }
+            Step::NoRule { place, rule: Rule { asks, does }, by } => {
+                format!("rule delete {asks} priority {} protocol {by} {does}", place.priority)
+            }
         }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} ({})", self.priority, if self.ipv6 { "IPv6" } else { "IPv4" })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.asks, self.does)
     }
 }
 
@@ -208,8 +294,22 @@ fn parameters(kind: &Kind) -> String {
         Kind::Vrf { table } => format!("vrf table {table}"),
         Kind::Tunnel { mode, local, remote, key, ttl } => {
             let key = key.map_or_else(String::new, |key| format!(" key {key}"));
-            let ttl = if *ttl == 0 { "inherit".to_owned() } else { ttl.to_string() };
+            let ttl = if *ttl == 0 && local.is_ipv4() { "inherit".to_owned() } else { ttl.to_string() };
+            let mode = match *mode {
+                "ip6tnl" => "ip6tnl mode any".to_owned(),
+                mode @ ("ipip6" | "ip6ip6") => format!("ip6tnl mode {mode}"),
+                mode => mode.to_owned(),
+            };
             format!("{mode} local {local} remote {remote}{key} ttl {ttl}")
+        }
+        Kind::Macvlan { mode, .. } => format!("macvlan mode {mode}"),
+        Kind::Vxlan(Vxlan { vni, local, remote, parent, port, learning }) => {
+            let mut text = format!("vxlan id {vni} dstport {port}");
+            local.iter().for_each(|local| text += &format!(" local {local}"));
+            let word = if remote.is_some_and(|remote| remote.is_multicast()) { "group" } else { "remote" };
+            remote.iter().for_each(|remote| text += &format!(" {word} {remote}"));
+            parent.iter().for_each(|parent| text += &format!(" dev {parent}"));
+            text + if *learning { " learning" } else { " nolearning" }
         }
         other => other.word().to_owned(),
     }
@@ -228,9 +328,39 @@ pub(super) struct Failed<'a> {
 /// # Errors
 /// When none could be gone.
 pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
-    if steps.is_empty() {
-        return Ok(Vec::new());
+    let (mut all, mut began) = (Vec::new(), false);
+    for steps in steps.chunk_by(|one, next| one.by() == next.by()) {
+        let done = match steps[0].by() {
+            By::Ip(family) => batch(steps, family, on),
+            By::Netlink => messages(steps, on),
+        };
+        match done {
+            Ok(failed) => all.extend(failed),
+            Err(why) if began => all.push(Failed { step: &steps[0], why }),
+            Err(why) => return Err(why),
+        }
+        began = true;
+        if !on && !all.is_empty() {
+            break;
+        }
     }
+    Ok(all)
+}
+
+fn messages(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
+    let mut linux =
+        socket::WireGuard::open().map_err(|error| format!("cannot ask Linux of WireGuard: {error}"))?;
+    let mut failed = Vec::new();
+    for step in steps {
+        failed.extend(wireguard::go(&mut linux, step));
+        if !on && !failed.is_empty() {
+            break;
+        }
+    }
+    Ok(failed)
+}
+
+fn batch<'s>(steps: &'s [Step], family: Option<&str>, on: bool) -> Result<Vec<Failed<'s>>, String> {
     let mut ip = tool::command("ip", "iproute2")?;
     // In memory, so that `ip` can say as much as it wants.
     let refused = |error: std::io::Error| format!("cannot run ip: {error}");
@@ -238,7 +368,7 @@ pub(super) fn run(steps: &[Step], on: bool) -> Result<Vec<Failed<'_>>, String> {
     let mut lines = std::fs::File::from(memory);
     steps.iter().try_for_each(|step| writeln!(lines, "{}", step.line())).map_err(refused)?;
     lines.rewind().map_err(refused)?;
-    ip.args(if on { &["-force"][..] } else { &[] }).args(["-batch", "-"]);
+    ip.args(family).args(on.then_some("-force")).args(["-batch", "-"]);
     ip.stdin(lines).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = ip.output().map_err(refused)?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use config::{Interface, Kind, Route, RouteTable, Router};
 
 use super::linux::{Hop, Key, Link, Linux, Way};
+use super::rules::Rules;
+use super::wireguard;
 
 /// Something of the file that cannot be now.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,6 +20,8 @@ pub(super) enum Refused {
     Foreign { name: String, kind: &'static str },
     #[error("[interface.{of}]: there is no VRF {name}")]
     NoVrf { of: String, name: String },
+    #[error("[[rule]] {priority}: there is no VRF {vrf}")]
+    Rule { priority: u32, vrf: String },
     #[error("[[route]] to {to}: there is no {what}")]
     Route { to: ipnet::IpNet, what: String },
 }
@@ -25,7 +29,7 @@ pub(super) enum Refused {
 /// Whether the file says something of an interface, or needs it.
 pub(super) fn names(router: &Router, name: &str) -> bool {
     let of = |it: &Interface| {
-        let below = matches!(&it.kind, Kind::Vlan { parent, .. } if parent == name);
+        let below = it.kind.parent() == Some(name);
         let member = it.members.iter().flatten().any(|member| member == name);
         it.name == name || below || member || it.vrf.as_deref() == Some(name)
     };
@@ -34,23 +38,24 @@ pub(super) fn names(router: &Router, name: &str) -> bool {
     router.interfaces.iter().any(of) || router.routes.iter().any(|route| by(&route.way))
 }
 
-/// What of Linux is to be, and what of the file is left out of that, as it cannot be now.
-pub(super) fn wanted(now: &Linux, router: &Router) -> (Linux, Vec<Refused>) {
+/// What of Linux is to be, and what of the file is left out of that, as it cannot be now. `before`:
+/// interfaces as the file had them.
+pub(super) fn wanted(now: &Linux, router: &Router, before: &[Interface]) -> (Linux, Vec<Refused>) {
     let (mut to, mut refused) = (now.clone(), Vec::new());
     to.links.retain(|name, link| !link.ours || router.interfaces.iter().any(|it| it.name == *name));
     // What is made lies on what is there; parents are made first.
     let mut left: Vec<&Interface> = router.interfaces.iter().collect();
     loop {
-        let before = left.len();
-        left.retain(|it| !make(it, now, &mut to, &mut refused));
-        if left.is_empty() || left.len() == before {
+        let count = left.len();
+        left.retain(|it| !make(it, now, before, &mut to, &mut refused));
+        if left.is_empty() || left.len() == count {
             break;
         }
     }
     for it in left {
-        if let Kind::Vlan { parent, .. } = &it.kind {
+        if let Some(parent) = it.kind.parent() {
             to.links.remove(&it.name);
-            refused.push(Refused::Below { of: it.name.clone(), name: parent.clone() });
+            refused.push(Refused::Below { of: it.name.clone(), name: parent.to_owned() });
         }
     }
     without_parents(&mut to);
@@ -65,7 +70,8 @@ pub(super) fn wanted(now: &Linux, router: &Router) -> (Linux, Vec<Refused>) {
     for it in router.interfaces.iter().filter(|it| !it.enabled) {
         to.links.entry(it.name.clone()).and_modify(|link| link.up = false);
     }
-    to.routes = routes(&to, router, &mut refused);
+    to.routes = asked_for(&router.routes, &to.links, |wrong| refused.push(wrong));
+    to.rules = Rules::wanted(&router.routing_rules, &to.links, |wrong| refused.push(wrong));
     for (key, way) in &now.routes {
         // Where Linux has what is asked for, it says more of it than the file.
         to.routes.entry(*key).and_modify(|asked| {
@@ -78,10 +84,14 @@ pub(super) fn wanted(now: &Linux, router: &Router) -> (Linux, Vec<Refused>) {
 }
 
 /// What one is to be by itself. False: what it lies on is not there yet.
-fn make(it: &Interface, now: &Linux, to: &mut Linux, refused: &mut Vec<Refused>) -> bool {
-    if let Kind::Vlan { parent, .. } = &it.kind
-        && !to.links.contains_key(parent)
-    {
+fn make(
+    it: &Interface,
+    now: &Linux,
+    before: &[Interface],
+    to: &mut Linux,
+    refused: &mut Vec<Refused>,
+) -> bool {
+    if it.kind.parent().is_some_and(|parent| !to.links.contains_key(parent)) {
         return false;
     }
     let is = now.links.get(&it.name);
@@ -107,6 +117,11 @@ fn make(it: &Interface, now: &Linux, to: &mut Linux, refused: &mut Vec<Refused>)
     link.mac = it.mac.clone().or(link.mac);
     link.alias = it.description.clone().unwrap_or(link.alias);
     link.addresses = it.addresses.clone().unwrap_or(link.addresses);
+    if let Some(asked) = &it.wireguard {
+        let before = before.iter().find(|other| other.name == it.name);
+        link.wireguard =
+            wireguard::wanted(&link.wireguard, asked, before.and_then(|it| it.wireguard.as_ref()));
+    }
     to.links.insert(it.name.clone(), link);
     true
 }
@@ -127,7 +142,7 @@ fn said_of(wanted: &Kind, is: &Kind) -> Kind {
     Kind::Bond { mode, lacp_rate: lacp_rate.or(*rate), miimon: miimon.or(*time) }
 }
 
-/// VLANs go with what they lie on.
+/// VLANs and their like go with what they lie on.
 fn without_parents(to: &mut Linux) {
     loop {
         let there = to.links.clone();
@@ -143,8 +158,8 @@ fn belong(it: &Interface, router: &Router, to: &mut Linux, refused: &mut Vec<Ref
     if !to.links.contains_key(&it.name) {
         return;
     }
-    if let Kind::Vlan { parent, .. } = &it.kind {
-        to.links.entry(parent.clone()).and_modify(|link| link.up = true);
+    if let Some(parent) = it.kind.parent() {
+        to.links.entry(parent.to_owned()).and_modify(|link| link.up = true);
     }
     if let Some(members) = &it.members {
         for (name, link) in &mut to.links {
@@ -176,10 +191,6 @@ fn belong(it: &Interface, router: &Router, to: &mut Linux, refused: &mut Vec<Ref
     to.links.entry(it.name.clone()).and_modify(|link| link.master = wanted);
 }
 
-fn routes(to: &Linux, router: &Router, refused: &mut Vec<Refused>) -> BTreeMap<Key, Way> {
-    asked_for(&router.routes, &to.links, |wrong| refused.push(wrong))
-}
-
 /// Routes as Linux has them, where these interfaces are there; `refuse` is told what cannot be.
 pub(super) fn asked_for(
     asked: &[Route],
@@ -189,15 +200,12 @@ pub(super) fn asked_for(
     let mut routes = BTreeMap::new();
     for route in asked {
         let mut refuse = |what: String| refuse(Refused::Route { to: route.to, what });
-        let table = match &route.table {
-            RouteTable::Number(number) => *number,
-            RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
-                Some(Kind::Vrf { table }) => *table,
-                _ => {
-                    refuse(format!("VRF {vrf}"));
-                    continue;
-                }
-            },
+        let table = match number(&route.table, links) {
+            Ok(table) => table,
+            Err(vrf) => {
+                refuse(format!("VRF {vrf}"));
+                continue;
+            }
         };
         // Of IPv6 Linux takes 0 for that.
         let usual = if route.to.addr().is_ipv6() { 1024 } else { 0 };
@@ -219,6 +227,17 @@ pub(super) fn asked_for(
         routes.insert(Key { table, to: route.to, metric }, way);
     }
     routes
+}
+
+/// The number of a table; else the VRF that is not there.
+pub(super) fn number<'t>(table: &'t RouteTable, links: &BTreeMap<String, Link>) -> Result<u32, &'t str> {
+    match table {
+        RouteTable::Number(number) => Ok(*number),
+        RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
+            Some(Kind::Vrf { table }) => Ok(*table),
+            _ => Err(vrf),
+        },
+    }
 }
 
 /// Gateways that no address of their interface reaches, where the file has its addresses.
@@ -273,7 +292,7 @@ mod tests {
              [[route]]\nto = \"192.0.2.0/24\"\ndevice = \"gone\"\n\
              [[route]]\nto = \"198.51.100.0/24\"\nkind = \"prohibit\"\n",
         );
-        let (to, refused) = wanted(&now, &file);
+        let (to, refused) = wanted(&now, &file, &[]);
         let told: Vec<String> = refused.iter().map(ToString::to_string).collect();
         let expected = [
             "[interface.gone]: there is no such interface",
@@ -307,13 +326,14 @@ mod tests {
             link.addresses = ["192.0.2.1/24", "2001:db8::1/64"].map(|it| it.parse().unwrap()).to_vec();
         }
         let masters = "[interface.lan]\nkind = \"bridge\"\n[interface.red]\nkind = \"vrf\"\ntable = 7\n";
-        let (to, refused) = wanted(&now, &file(masters));
+        let (to, refused) = wanted(&now, &file(masters), &[]);
         assert_eq!((&to, refused), (&now, Vec::new()));
         let said = "members = []\n[interface.eth1]\naddresses = [\"2001:db8::1/64\"]\nmtu = 1400\n\
                     [interface.eth2]\nenabled = false\n";
         let (to, refused) = wanted(
             &now,
             &file(&masters.replacen("[interface.red]", &(said.to_owned() + "[interface.red]"), 1)),
+            &[],
         );
         assert_eq!(refused, []);
         let mut expected = now.clone();

@@ -2,7 +2,7 @@
 //!
 //! The order is Linux's: what is deleted goes from the top down, and what is made from the bottom
 //! up; a bond's members are down while they join, its mode changes without any; addresses come when
-//! their interface is in its VRF, routes at last. A step may take more with it than it says (an
+//! their interface is in its VRF, routes and rules at last. A step may take more with it than it says (an
 //! interface that goes down loses its IPv6 addresses and its routes): so the way keeps what Linux
 //! has after each ([`Walk::now`]), gives that back as well, and at the end makes sure of the routes
 //! by all that was disturbed.
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::Kind;
 
-use super::PROTOCOL;
 use super::linux::{Key, Link, Linux, Way};
 use super::step::{How, Step};
 use super::wanted::same;
+use super::{PROTOCOL, rules, wireguard};
 
 /// The steps.
 pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
@@ -31,7 +31,8 @@ pub(super) fn way(from: &Linux, to: &Linux) -> Vec<Step> {
     upwards.iter().rev().for_each(|name| walk.set_down(name));
     upwards.iter().for_each(|name| walk.address(name));
     let Walk { steps, disturbed, .. } = walk;
-    routes(from, &to.routes, steps, |way| disturbed.iter().any(|name| way.by(name)))
+    let rules = rules::steps(from, &to.rules);
+    routes(from, &to.routes, steps, rules, |way| disturbed.iter().any(|name| way.by(name)))
 }
 
 struct Walk<'a> {
@@ -76,6 +77,13 @@ impl Walk<'_> {
         above.map(|(name, _)| name.clone()).collect()
     }
 
+    /// What lies on one, and goes up and down with it.
+    fn hanging(&self, name: &str) -> Vec<String> {
+        let mut above = self.above(name);
+        above.retain(|above| matches!(self.now[above].kind, Kind::Vlan { .. }));
+        above
+    }
+
     fn members(&self, master: &str) -> Vec<String> {
         let members = self.now.iter().filter(|(_, link)| link.master.as_deref() == Some(master));
         members.map(|(name, _)| name.clone()).collect()
@@ -103,7 +111,7 @@ impl Walk<'_> {
     fn went_down(&mut self, name: &str) {
         self.disturb(name);
         self.now.entry(name.to_owned()).and_modify(|link| link.up = false);
-        for above in self.above(name) {
+        for above in self.hanging(name) {
             self.went_down(&above);
         }
     }
@@ -111,7 +119,7 @@ impl Walk<'_> {
     /// It is up, and what lies on it.
     fn came_up(&mut self, name: &str) {
         self.now.entry(name.to_owned()).and_modify(|link| link.up = true);
-        for above in self.above(name) {
+        for above in self.hanging(name) {
             self.came_up(&above);
         }
     }
@@ -215,8 +223,11 @@ impl Walk<'_> {
         if wanted.alias != link.alias {
             self.steps.push(Step::Alias { name: name.clone(), alias: wanted.alias.clone() });
         }
-        let Link { mac, mtu, alias, .. } = wanted.clone();
-        self.now.entry(name).and_modify(|link| (link.mac, link.mtu, link.alias) = (mac, mtu, alias));
+        self.steps.extend(wireguard::steps(&name, &link.wireguard, &wanted.wireguard));
+        let Link { mac, mtu, alias, wireguard, .. } = wanted.clone();
+        self.now.entry(name).and_modify(|link| {
+            (link.mac, link.mtu, link.alias, link.wireguard) = (mac, mtu, alias, wireguard);
+        });
     }
 
     fn down(&mut self, name: &str, why: Option<String>) {
@@ -262,11 +273,13 @@ impl Walk<'_> {
     }
 }
 
-/// The steps to other interfaces, and those of routes around them.
+/// The steps to other interfaces, and those of routes around them; rules change where all routes are
+/// there.
 fn routes(
     from: &Linux,
     to: &BTreeMap<Key, Way>,
     steps: Vec<Step>,
+    rules: Vec<Step>,
     disturbed: impl Fn(&Way) -> bool,
 ) -> Vec<Step> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -295,6 +308,7 @@ fn routes(
         };
         all.push(Step::Route { key: *key, way: way.clone(), how });
     }
+    all.extend(rules);
     all.extend(last);
     all
 }

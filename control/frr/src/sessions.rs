@@ -56,13 +56,14 @@ pub fn effects(from: &Config, to: &Config, commands: &[Command]) -> Vec<Effect> 
             bgp(from, to, context, &command.line, &mut effects);
         } else if context.is_empty() && command.line.starts_with("no router bgp ") {
             let gone = &command.line["no ".len()..];
-            names(from, gone).for_each(|name| effects.note(session(gone, name), What::Ends, None));
+            names(from, gone)
+                .for_each(|name| effects.note(session([from, to], gone, name), What::Ends, None));
         } else if let Some(interface) = context.strip_prefix("interface ") {
             ospf(from, context, interface, &command.line, &mut effects);
         }
     }
     for (bgp, name, _, line) in uses(to, commands) {
-        effects.note(session(bgp, name), What::Refreshed, key(line));
+        effects.note(session([from, to], bgp, name), What::Refreshed, key(line));
     }
     effects.0
 }
@@ -107,10 +108,18 @@ impl Effects {
     }
 }
 
-fn session(bgp: &str, name: &str) -> String {
+/// What a session is called; those of neighbours that come by themselves are called by their group.
+fn session(configs: [&Config; 2], bgp: &str, name: &str) -> String {
+    let group = format!("neighbor {name} peer-group");
+    let lines = configs.iter().filter_map(|config| config.context(bgp)).flat_map(|bgp| &bgp.children);
+    let of = if lines.clone().any(|it| it.line == group) {
+        "every BGP session of"
+    } else {
+        "the BGP session with"
+    };
     match vrf_of(bgp) {
-        None => format!("the BGP session with {name}"),
-        Some(vrf) => format!("the BGP session with {name} in {vrf}"),
+        None => format!("{of} {name}"),
+        Some(vrf) => format!("{of} {name} in {vrf}"),
     }
 }
 
@@ -140,12 +149,19 @@ fn bgp(from: &Config, to: &Config, context: &str, line: &str, effects: &mut Effe
         // What is said of all of them.
         if positive.starts_with("bgp router-id") || positive.starts_with("bgp cluster-id") {
             for name in names(from, context).filter(|name| is_in(to, name)) {
-                effects.note(session(context, name), What::Reset, key(line));
+                effects.note(session([from, to], context, name), What::Reset, key(line));
             }
         }
         return;
     };
     let words: Vec<&str> = positive.split(' ').collect();
+    if let ["bgp", "listen", "range", range, ..] = words.as_slice() {
+        if line.starts_with("no ") {
+            let ends = format!("{} from {range}", session([from, to], context, name));
+            effects.note(ends, What::Ends, None);
+        }
+        return;
+    }
     let (was, stays) = (is_in(from, name), is_in(to, name));
     let what = match (was, stays) {
         (true, false) => Some(What::Ends),
@@ -154,7 +170,7 @@ fn bgp(from: &Config, to: &Config, context: &str, line: &str, effects: &mut Effe
         (true, true) => words.get(2).map_or(Some(What::Reset), |key| of_key(key)),
     };
     let why = Some(()).filter(|()| was && stays).and_then(|()| key(line));
-    what.into_iter().for_each(|what| effects.note(session(context, name), what, why.clone()));
+    what.into_iter().for_each(|what| effects.note(session([from, to], context, name), what, why.clone()));
 }
 
 /// What a change of a neighbour's key does to its session.
@@ -185,7 +201,12 @@ fn of_key(key: &str) -> Option<What> {
         | "graceful-restart"
         | "graceful-restart-helper"
         | "graceful-restart-disable" => Some(What::Reset),
-        "description" | "timers" | "bfd" | "maximum-prefix" | "advertisement-interval" => None,
+        "description"
+        | "timers"
+        | "bfd"
+        | "maximum-prefix"
+        | "maximum-prefix-out"
+        | "advertisement-interval" => None,
         _ => Some(What::Refreshed),
     }
 }

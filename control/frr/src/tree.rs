@@ -43,6 +43,10 @@ impl Node {
 
 /// Contexts that may be empty.
 fn opens(line: &str) -> bool {
+    // Of BGP's VRFs.
+    if line.starts_with("route-map vpn import ") || line.starts_with("route-map vpn export ") {
+        return false;
+    }
     let mut words = line.split(' ');
     matches!(words.next(), Some("router" | "interface" | "route-map" | "address-family" | "vrf"))
         && words.next().is_some()
@@ -72,6 +76,23 @@ fn line_of(words: &str) -> String {
     words.join(" ")
 }
 
+/// What FRR says in one line for several: so that each can change by itself.
+fn lines_of(line: String) -> Vec<String> {
+    if let Some(start) = line.strip_suffix(" send-community all") {
+        return ["", " extended", " large"]
+            .iter()
+            .map(|kind| format!("{start} send-community{kind}"))
+            .collect();
+    }
+    if let Some(targets) = line.strip_prefix("rt vpn both ") {
+        return ["import", "export"].iter().map(|way| format!("rt vpn {way} {targets}")).collect();
+    }
+    if let Some(target) = line.strip_prefix("route-target both ") {
+        return ["import", "export"].iter().map(|way| format!("route-target {way} {target}")).collect();
+    }
+    vec![line]
+}
+
 impl Config {
     /// Reads what `show running-config` prints, or what somebody wrote in the same form: a context
     /// has what is indented behind its line.
@@ -88,7 +109,12 @@ impl Config {
             while open.last().is_some_and(|(above, _)| *above >= indent) || open.len() >= DEEPEST {
                 config.close(&mut open);
             }
-            open.push((indent, Node::new(line_of(words))));
+            for line in lines_of(line_of(words)) {
+                while open.last().is_some_and(|(above, _)| *above >= indent) {
+                    config.close(&mut open);
+                }
+                open.push((indent, Node::new(line)));
+            }
         }
         while !open.is_empty() {
             config.close(&mut open);

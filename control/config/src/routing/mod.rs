@@ -2,22 +2,35 @@
 //!
 //! Words are FRR's where it has one. What is absent is left to FRR and to whoever else tells it.
 
+mod advertised;
 mod bgp;
+mod communities;
+mod exchange;
+mod family;
+mod lists;
 mod neighbour;
 mod ospf;
 mod policy;
+mod route_map;
+mod route_target;
+mod speaker;
 mod words;
 
-pub(crate) use words::secret;
+pub(crate) use words::{PROTOCOLS, secret};
 
 use std::path::PathBuf;
 
 use toml::Spanned;
 
-pub use bgp::{Bgp, BgpFamily, BgpInstance, Network};
-pub use neighbour::{Neighbour, NeighbourFamily, Originate, RemoteAs};
+pub use advertised::{Aggregate, BgpFamily, Dampening, Evpn, Network, Vpn};
+pub use bgp::{Bgp, BgpInstance};
+pub use exchange::{AllowAs, NeighbourFamily, Originate};
+pub use family::{AddressFamily, Family};
+pub use neighbour::{Listen, Neighbour, Peer};
 pub use ospf::{Area, AreaKind, Authentication, DefaultRoute, Ospf, OspfInterface};
-pub use policy::{Family, List, ListKind, Policy, RouteMap, RouteMapEntry};
+pub use policy::{List, ListKind, Policy, RouteMap, RouteMapEntry};
+pub use route_target::RouteTarget;
+pub use speaker::{LocalAs, RemoteAs, Speaker};
 pub use words::Redistribute;
 
 use crate::mistake::{Hint, Page};

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::policy::Family;
+use super::family::Family;
 use super::words::{Files, Redistribute, Used, Uses, prefix, redistribute, router_id, seconds, secret};
 use crate::interface::interface_name;
 use crate::mistake::{Hint, Page};

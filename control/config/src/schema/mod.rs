@@ -5,6 +5,7 @@
 //! readers for every key here, and holds what they know against it, so neither has a key that the
 //! other lacks (`tests/schema.rs`).
 
+mod bgp;
 mod forwarding;
 mod json;
 mod machine;
@@ -227,7 +228,7 @@ pub static ROOT: &[Key] = &[
         "static routes, which Linux gets",
     ),
     key("routing", Shape::Table(routing::ROUTING), "how FRR is reached, and lines of its own"),
-    key("bgp", Shape::Table(routing::BGP), "BGP, by FRR"),
+    key("bgp", Shape::Table(bgp::BGP), "BGP, by FRR"),
     key("ospf", Shape::Table(routing::OSPF), "OSPF for IPv4, by FRR"),
     key("ospf6", Shape::Table(routing::OSPF6), "OSPF for IPv6, by FRR"),
     key("policy", Shape::Table(routing::POLICY), "lists and route maps of FRR's"),

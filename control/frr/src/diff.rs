@@ -42,6 +42,7 @@ struct Way {
 fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
     let told = |line: String, opens| Command { contexts: contexts.to_vec(), line, opens };
     let outermost = contexts.first().map_or("", String::as_str);
+    let above = contexts.last().map_or("", String::as_str);
     let gone_neighbours;
     let mut way = Way::default();
     let from = match contexts.len() {
@@ -93,12 +94,12 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
                     }
                     gone.retain(|other| other.line != rival.line);
                 }
-                if !node.is_context() || node.children.is_empty() {
-                    way.new.push(told(node.line.clone(), node.is_context()));
+                if !node.is_context(above) || node.children.is_empty() {
+                    way.new.push(told(node.line.clone(), node.is_context(above)));
                 }
             }
         }
-        if node.is_context() {
+        if node.is_context(above) {
             let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, inner_of, &node.children);
             match is_family(&node.line) {
@@ -113,8 +114,11 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
     }
     // What came last goes first.
     for node in gone.into_iter().rev() {
-        let stays = node.shared || node.line.starts_with("interface ") || is_family(&node.line);
-        if node.is_context() && stays {
+        let stays = node.shared
+            || node.line == "rpki"
+            || node.line.starts_with("interface ")
+            || is_family(&node.line);
+        if node.is_context(above) && stays {
             let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, &node.children, &[]);
             match is_family(&node.line) {

@@ -58,6 +58,11 @@ pub fn effects(from: &Config, to: &Config, commands: &[Command]) -> Vec<Effect> 
             let gone = &command.line["no ".len()..];
             names(from, gone)
                 .for_each(|name| effects.note(session([from, to], gone, name), What::Ends, None));
+        } else if context == "bfd" {
+            bfd(from, command, &mut effects);
+        } else if context.is_empty() && matches!(command.line.as_str(), "no bfd" | "bfd") {
+            let all = from.context("bfd").map_or(&[][..], |it| &it.children);
+            all.iter().for_each(|it| bfd_peer(&it.line, What::Ends, &mut effects));
         } else if let Some(interface) = context.strip_prefix("interface ") {
             ospf(from, context, interface, &command.line, &mut effects);
         }
@@ -211,13 +216,34 @@ fn of_key(key: &str) -> Option<What> {
     }
 }
 
+/// Sessions of BFD that begin or end; those that change go on, with the times that both agree on.
+fn bfd(from: &Config, command: &Command, effects: &mut Effects) {
+    let there =
+        |line: &str| from.context("bfd").is_some_and(|it| it.children.iter().any(|it| it.line == line));
+    match command.contexts.get(1) {
+        None => match command.line.strip_prefix("no ") {
+            Some(line) => bfd_peer(line, What::Ends, effects),
+            None => bfd_peer(&command.line, What::Begins, effects),
+        },
+        Some(peer) if !there(peer) => bfd_peer(peer, What::Begins, effects),
+        Some(peer) if command.line == "shutdown" => bfd_peer(peer, What::Ends, effects),
+        Some(_) => {}
+    }
+}
+
+fn bfd_peer(line: &str, what: What, effects: &mut Effects) {
+    if let Some(peer) = line.strip_prefix("peer ").and_then(|rest| rest.split(' ').next()) {
+        effects.note(format!("the BFD session with {peer}"), what, None);
+    }
+}
+
 /// Keys of OSPF's that neighbours must agree on, or without which there are none.
 fn ospf(from: &Config, context: &str, interface: &str, line: &str, effects: &mut Effects) {
     let positive = line.strip_prefix("no ").unwrap_or(line);
     let (name, rest) = match (positive.strip_prefix("ip ospf "), positive.strip_prefix("ipv6 ospf6 ")) {
         (Some(rest), _) => ("OSPF", rest),
         (_, Some(rest)) => ("OSPF for IPv6", rest),
-        _ => return,
+        _ => return others(from, context, interface, line, effects),
     };
     let head = if name == "OSPF" { "ip ospf area " } else { "ipv6 ospf6 area " };
     let was = from.context(context).is_some_and(|it| it.children.iter().any(|it| it.line.starts_with(head)));
@@ -234,6 +260,31 @@ fn ospf(from: &Config, context: &str, interface: &str, line: &str, effects: &mut
         _ => return,
     };
     effects.note(format!("{name} on {interface}"), what, Some(key.to_owned()));
+}
+
+/// The same of IS-IS and PIM.
+fn others(from: &Config, context: &str, interface: &str, line: &str, effects: &mut Effects) {
+    let positive = line.strip_prefix("no ").unwrap_or(line);
+    let is_there = |head: &str| {
+        from.context(context).is_some_and(|it| it.children.iter().any(|it| it.line.starts_with(head)))
+    };
+    let words: Vec<&str> = positive.split(' ').collect();
+    let (name, key, was) = match words.as_slice() {
+        ["ip" | "ipv6", "router", "isis", _] => ("IS-IS", None, is_there(positive)),
+        ["ip", "pim"] => ("PIM", None, is_there("ip pim")),
+        ["isis", key @ ("circuit-type" | "network" | "password" | "passive"), ..] => {
+            ("IS-IS", Some((*key).to_owned()), is_there("ip router isis") || is_there("ipv6 router isis"))
+        }
+        ["ip", "pim", "passive"] => ("PIM", Some("passive".to_owned()), is_there("ip pim")),
+        _ => return,
+    };
+    let what = match (&key, was, line.starts_with("no ")) {
+        (None, _, true) => What::Ends,
+        (None, false, false) => What::Begins,
+        (Some(_), true, _) => What::Reset,
+        _ => return,
+    };
+    effects.note(format!("{name} on {interface}"), what, key);
 }
 
 /// Where neighbours use lists and route maps that change: the context of BGP, the neighbour, the

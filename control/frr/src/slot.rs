@@ -1,5 +1,8 @@
 //! Which lines of FRR's take the place of others, and how a line is taken back.
 
+/// Of which an interface has one.
+const ONE: [&str; 5] = ["isis", "hello", "drpriority", "version", "query-interval"];
+
 /// How a line takes the place of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -43,6 +46,17 @@ pub(crate) fn slot(contexts: &[String], line: &str) -> Option<(String, Mode)> {
         ("timers", _) => (2, Mode::Over),
         ("maximum-paths", Some("ibgp")) => (2, Mode::Over),
         ("maximum-paths", _) => (1, Mode::Over),
+        ("redistribute" | "default-information", _) if context.starts_with("router isis ") => (4, Mode::Over),
+        ("net", _) if context.starts_with("router isis ") => (1, Mode::Anew),
+        ("is-type" | "lsp-mtu" | "area-password" | "domain-password" | "default-metric", _) => {
+            (1, Mode::Over)
+        }
+        ("isis", _) => (2, Mode::Over),
+        ("ip", Some("router" | "pim" | "igmp")) if words.get(2).is_some_and(|word| ONE.contains(word)) => {
+            (3, Mode::Over)
+        }
+        ("ip", Some("pim")) if words.get(2) == Some(&"ssm") => (3, Mode::Over),
+        ("ip", Some("rip")) => (4, Mode::Over),
         ("redistribute", _) => (2, Mode::Options),
         ("network", _) if context.starts_with("router bgp ") => (2, Mode::Options),
         ("ospf" | "ospf6", Some("router-id")) => (2, Mode::Over),
@@ -137,6 +151,8 @@ pub(crate) fn negation(line: &str) -> String {
         ("neighbor", Some("allowas-in" | "maximum-prefix-out")) => 3,
         ("bgp", _) if words[1] == "dampening" => 2,
         ("aggregate-address", _) => 2,
+        ("redistribute", _) if matches!(words[1], "ipv4" | "ipv6") => 4,
+        ("default-information", Some("ipv4" | "ipv6")) => 4,
         ("redistribute", _) => 2,
         ("network", _) if !words.contains(&"area") => 2,
         ("default-information", _) => 2,
@@ -145,7 +161,7 @@ pub(crate) fn negation(line: &str) -> String {
         ("ip", Some("authentication-key")) => 3,
         ("ip", Some("message-digest-key")) => 4,
         ("set", Some("prepend" | "exclude")) => 3,
-        ("description", _) => 1,
+        ("description" | "area-password" | "domain-password", _) => 1,
         ("on-match", _) => 2,
         ("set", _) if words[1] == "table" => 2,
         _ => words.len(),

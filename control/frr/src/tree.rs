@@ -26,9 +26,9 @@ impl Node {
         Node { line: line.into(), ..Node::default() }
     }
 
-    /// Whether it opens a context, also an empty one.
-    pub fn is_context(&self) -> bool {
-        !self.children.is_empty() || opens(&self.line)
+    /// Whether it opens a context, also an empty one. `above`: the line of the one that it is in.
+    pub fn is_context(&self, above: &str) -> bool {
+        !self.children.is_empty() || opens(above, &self.line)
     }
 
     /// By which line the context ends.
@@ -42,15 +42,17 @@ impl Node {
 }
 
 /// Contexts that may be empty.
-fn opens(line: &str) -> bool {
-    // Of BGP's VRFs.
-    if line.starts_with("route-map vpn import ") || line.starts_with("route-map vpn export ") {
-        return false;
+fn opens(above: &str, line: &str) -> bool {
+    match above.split(' ').next() {
+        Some("bfd") => return line.starts_with("profile ") || line.starts_with("peer "),
+        Some("router") => return line.starts_with("address-family ") || line.starts_with("bmp targets "),
+        Some("") | None => {}
+        Some(_) => return false,
     }
     let mut words = line.split(' ');
     matches!(words.next(), Some("router" | "interface" | "route-map" | "address-family" | "vrf"))
         && words.next().is_some()
-        || line == "bfd"
+        || matches!(line, "bfd" | "rpki")
 }
 
 /// What `show running-config` has besides lines.
@@ -143,7 +145,7 @@ impl Config {
     /// As FRR reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.0.iter().for_each(|node| write(node, 0, &mut text));
+        self.0.iter().for_each(|node| write(node, "", 0, &mut text));
         text
     }
 }
@@ -159,11 +161,11 @@ fn add(nodes: &mut Vec<Node>, node: Node) {
     }
 }
 
-fn write(node: &Node, depth: usize, text: &mut String) {
+fn write(node: &Node, above: &str, depth: usize, text: &mut String) {
     let indent = " ".repeat(depth);
     *text += &format!("{indent}{}\n", node.line);
-    node.children.iter().for_each(|child| write(child, depth + 1, text));
-    if node.is_context() {
+    node.children.iter().for_each(|child| write(child, &node.line, depth + 1, text));
+    if node.is_context(above) {
         *text += &format!("{indent}{}\n", Node::end(&node.line));
     }
 }

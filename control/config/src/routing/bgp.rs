@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::advertised::{self, BgpFamily, Evpn};
 use super::family::{AddressFamily, For};
 use super::neighbour::{self, Listen, Neighbour};
+use super::rpki::{self, Bmp, Rpki};
 use super::speaker::{self, Settings};
 use super::words::{Files, Uses, router_id, seconds};
 use crate::interface::interface_name;
@@ -19,6 +20,8 @@ use crate::section::{Section, named};
 pub struct Bgp {
     /// That of the main table first, then those of VRFs by name.
     pub instances: Vec<BgpInstance>,
+    /// Whom RPKI is asked of.
+    pub rpki: Option<Rpki>,
 }
 
 /// BGP of one table.
@@ -53,6 +56,8 @@ pub struct BgpInstance {
     pub neighbours: Vec<Neighbour>,
     /// Neighbours that come by themselves.
     pub listens: Vec<Listen>,
+    /// Who is told of all that is heard, by name.
+    pub bmp: Vec<Bmp>,
 }
 
 /// What is read once for all tables.
@@ -75,6 +80,7 @@ pub(super) fn bgp(page: &mut Page, mut section: Section, uses: &mut Uses, files:
         groups.insert(name, speaker::group(page, keys, uses, files));
     }
     let vrfs = named(page, &mut section, "vrf", "bgp.vrf");
+    let rpki = section.section(page, "rpki", "[bgp.rpki]").map(|keys| rpki::rpki(page, keys));
     let names = vrfs.iter().map(|(name, _)| *name).collect();
     let mut common = Common { groups, vrfs: names, in_vrf: false, uses, files };
     let mut instances = Vec::new();
@@ -88,7 +94,7 @@ pub(super) fn bgp(page: &mut Page, mut section: Section, uses: &mut Uses, files:
             Err(wrong) => page.wrong(keys.at.clone(), wrong, Hint::expected("the name of a VRF")),
         }
     }
-    asn.map(|_| Bgp { instances })
+    asn.map(|_| Bgp { instances, rpki })
 }
 
 fn instance(
@@ -118,6 +124,7 @@ fn instance(
         evpn: None,
         neighbours: Vec::new(),
         listens: Vec::new(),
+        bmp: rpki::bmp(page, &mut section, &title),
         vrf,
     };
     for family in AddressFamily::ALL {

@@ -26,6 +26,7 @@ macro_rules! bgp {
             key("evpn", Shape::Table($evpn), "what is told of Ethernet addresses"),
             key("neighbour", Shape::Named { names: What::Address, keys: NEIGHBOUR }, "neighbours, by address"),
             key("listen", Shape::Named { names: What::Name, keys: LISTEN }, "neighbours that come by themselves"),
+            key("bmp", Shape::Named { names: What::Name, keys: BMP }, "who is told of all that is heard"),
             $($more,)*
         ]
     };
@@ -35,9 +36,27 @@ pub(super) static BGP: &[Key] = bgp!(
     number("as", 1, U32, "the number of the autonomous system").needed(),
     EVPN,
     key("group", Shape::Named { names: What::Name, keys: GROUP }, "the keys of a neighbour, for several"),
+    key("rpki", Shape::Table(RPKI), "caches that tell which system a prefix may come from"),
     key("vrf", Shape::Named { names: What::Interface, keys: BGP_VRF }, "BGP in a VRF")
 );
 static BGP_VRF: &[Key] = bgp!(number("as", 1, U32, "else that of the main table"), EVPN_VRF);
+
+static RPKI: &[Key] = &[
+    list("caches", What::Words, "hosts with ports, such as 192.0.2.9:3323; the first that answers counts")
+        .needed(),
+    text("polling", What::Time, "between two questions").or("\"3600s\""),
+    text("expire", What::Time, "that answers are believed").or("\"7200s\""),
+    text("retry", What::Time, "until one that does not answer is asked again").or("\"600s\""),
+];
+
+static BMP: &[Key] = &[
+    list("connect", What::Words, "hosts with ports that are called"),
+    text("source", What::Interface, "the interface that is called from"),
+    text("listen", What::Endpoint, "where callers are waited for"),
+    list("monitor", What::Words, "what is told, such as ipv4-pre-policy or ipv6-post-policy"),
+    text("stats", What::Time, "between two statistics"),
+    flag("mirror", "messages are told as they came").or("false"),
+];
 
 /// What of a family is told of.
 macro_rules! family {

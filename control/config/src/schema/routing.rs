@@ -4,13 +4,44 @@ use super::*;
 
 pub(super) static ROUTING: &[Key] = &[
     text("sockets", What::Path, "where FRR's daemons have their sockets").or("\"/run/frr\""),
+    key("bfd", Shape::Table(BFD), "profiles of BFD, and sessions that no protocol asks for"),
     key("frr", Shape::Lines(What::Words), "lines as FRR's `show running-config` has them"),
 ];
 
+static BFD: &[Key] = &[
+    key("profile", Shape::Named { names: What::Name, keys: BFD_PROFILE }, "times, by name"),
+    key("peer", Shape::Listed { by: "address", keys: BFD_PEER, inline: false }, "sessions"),
+];
+
+/// How BFD is spoken.
+macro_rules! bfd {
+    ($($first:expr),*) => {
+        &[
+            $($first,)*
+            number("multiplier", 2, 255, "after how many missing packets a session is down").or("3"),
+            text("transmit", What::Time, "between packets that are sent").or("\"300ms\""),
+            text("receive", What::Time, "between packets that are received").or("\"300ms\""),
+            number("minimum_ttl", 1, 254, "packets with a lower one are not believed").or("254"),
+            flag("passive", "the other one begins").or("false"),
+            flag("enabled", "whether it is spoken").or("true"),
+        ]
+    };
+}
+static BFD_PROFILE: &[Key] = bfd!();
+static BFD_PEER: &[Key] = bfd!(
+    text("address", What::Address, "with whom").needed(),
+    text("local", What::Address, "from which address"),
+    text("interface", What::Interface, "by which interface"),
+    text("vrf", What::Interface, "in which VRF"),
+    flag("multihop", "it may be several hops away").or("false"),
+    text("profile", What::Name, "whose times it has")
+);
+
 /// OSPF of a family whose interfaces have these keys.
 macro_rules! ospf {
-    ($interface:expr) => {
+    ($interface:expr $(, $more:expr)*) => {
         &[
+            $($more,)*
             text("router_id", What::Address, "else FRR's choice"),
             number("reference_bandwidth", 1, 4_294_967, "in Mbit/s: what costs 1"),
             list("redistribute", What::Origin, "routes of others"),
@@ -21,8 +52,110 @@ macro_rules! ospf {
     };
 }
 
-pub(super) static OSPF: &[Key] = ospf!(OSPF_INTERFACE);
-pub(super) static OSPF6: &[Key] = ospf!(OSPF6_INTERFACE);
+pub(super) static OSPF: &[Key] = ospf!(
+    OSPF_INTERFACE,
+    key("vrf", Shape::Named { names: What::Interface, keys: OSPF_VRF }, "OSPF in a VRF")
+);
+pub(super) static OSPF6: &[Key] = ospf!(
+    OSPF6_INTERFACE,
+    key("vrf", Shape::Named { names: What::Interface, keys: OSPF6_VRF }, "OSPF in a VRF")
+);
+static OSPF_VRF: &[Key] = ospf!(OSPF_INTERFACE);
+static OSPF6_VRF: &[Key] = ospf!(OSPF6_INTERFACE);
+
+static LEVELS: [&str; 3] = words(crate::routing::LEVELS);
+
+pub(super) static ISIS: &[Key] = &[
+    text("name", What::Name, "what FRR's instance is called").or("\"main\""),
+    text("net", What::Words, "its area and system, such as 49.0001.1921.6800.1001.00").needed(),
+    word("level", &LEVELS, "its levels").or("\"1-2\""),
+    flag("overload", "others do not send transit through this router").or("false"),
+    flag("log_neighbour_changes", "log that neighbours come and go").or("false"),
+    number("lsp_mtu", 128, 4_352, "bytes of a packet with what it tells"),
+    text("area_password", What::Secret, "of level 1, by MD5"),
+    text("domain_password", What::Secret, "of level 2, by MD5"),
+    key("ipv4", Shape::Table(ISIS_FAMILY), "what is told of IPv4"),
+    key("ipv6", Shape::Table(ISIS_FAMILY), "what is told of IPv6"),
+    key("interface", Shape::Named { names: What::Interface, keys: ISIS_INTERFACE }, "interfaces"),
+];
+
+static ISIS_FAMILY: &[Key] = &[
+    list("redistribute", What::Origin, "routes of others"),
+    key("default", Shape::Table(ISIS_DEFAULT), "tell of a default route"),
+];
+
+static ISIS_DEFAULT: &[Key] = &[
+    flag("always", "also when this router has none").or("false"),
+    number("metric", 1, 16_777_215, "its metric"),
+    text("route_map", What::Name, "on what it depends, and how it is changed"),
+];
+
+static ISIS_INTERFACE: &[Key] = &[
+    flag("ipv4", "routes IPv4").or("true"),
+    flag("ipv6", "routes IPv6").or("true"),
+    word("level", &LEVELS, "its levels, else those of [isis]"),
+    flag("passive", "told of, and not spoken on").or("false"),
+    flag("point_to_point", "one neighbour, and no election").or("false"),
+    flag("bfd", "whether BFD tells that neighbours are gone").or("false"),
+    number("metric", 1, 16_777_215, "what it costs").or("10"),
+    text("hello", What::Time, "between hellos").or("\"3s\""),
+    number("hello_multiplier", 2, 100, "after how many hellos a silent neighbour is gone").or("10"),
+    number("priority", 0, 127, "to become the designated router").or("64"),
+    text("password", What::Secret, "of hellos, by MD5"),
+];
+
+/// RIP, and RIPng, with what only one of them has.
+macro_rules! rip {
+    ($interface:expr $(, $more:expr)*) => {
+        &[
+            flag("default", "tell of a default route").or("false"),
+            number("default_metric", 1, 16, "the metric of routes of others").or("1"),
+            list("redistribute", What::Origin, "routes of others"),
+            text("update", What::Time, "between two updates").or("\"30s\""),
+            text("timeout", What::Time, "until a route that nobody tells of is gone").or("\"180s\""),
+            text("garbage", What::Time, "that others are told that it is gone").or("\"120s\""),
+            list("networks", What::Prefix, "interfaces with addresses in these take part"),
+            key("interface", Shape::Named { names: What::Interface, keys: $interface }, "interfaces"),
+            $($more,)*
+        ]
+    };
+}
+
+pub(super) static RIP: &[Key] =
+    rip!(RIP_INTERFACE, list("neighbours", What::Address, "who is told without multicast"));
+pub(super) static RIPNG: &[Key] = rip!(RIPNG_INTERFACE);
+const PASSIVE: Key = flag("passive", "heard, and not spoken on");
+static RIPNG_INTERFACE: &[Key] = &[PASSIVE];
+static RIP_INTERFACE: &[Key] = &[
+    PASSIVE,
+    text("key", What::Secret, "what packets are signed with"),
+    flag("md5", "by MD5; else a password in clear"),
+];
+
+pub(super) static PIM: &[Key] = &[
+    key(
+        "rendezvous_point",
+        Shape::Named { names: What::Address, keys: RENDEZVOUS },
+        "where senders and receivers meet, by address",
+    ),
+    text("ssm_list", What::Name, "a prefix list, of groups of single sources"),
+    flag("ecmp", "spread groups over equal paths").or("false"),
+    key("interface", Shape::Named { names: What::Interface, keys: PIM_INTERFACE }, "interfaces").needed(),
+];
+static RENDEZVOUS: &[Key] = &[list("groups", What::Prefix, "of which groups; else of all")];
+static PIM_INTERFACE: &[Key] = &[
+    flag("enabled", "PIM is spoken; else IGMP alone").or("true"),
+    flag("passive", "told of, and not spoken on").or("false"),
+    flag("bfd", "whether BFD tells that neighbours are gone").or("false"),
+    text("hello", What::Time, "between hellos").or("\"30s\""),
+    number("priority", 1, U32, "to become the designated router").or("1"),
+    key("igmp", Shape::Table(IGMP), "hosts are asked which groups they want"),
+];
+static IGMP: &[Key] = &[
+    number("version", 2, 3, "its version").or("3"),
+    text("query_interval", What::Time, "between two questions").or("\"125s\""),
+    list("join", What::Address, "groups that this router is in itself"),
+];
 
 static DEFAULT: &[Key] = &[
     flag("always", "also when this router has none").or("false"),

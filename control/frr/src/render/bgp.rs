@@ -5,6 +5,7 @@ use config::{
     RouteTarget, Speaker, Vpn,
 };
 
+use super::rpki::bmp;
 use super::{by, context, redistribute};
 use crate::tree::Node;
 
@@ -62,6 +63,7 @@ pub(super) fn instance(bgp: &BgpInstance, explicit: bool) -> Node {
         lines.extend(it.ranges.iter().map(range));
     }
     let mut node = context(head(bgp), lines);
+    node.children.extend(bgp.bmp.iter().map(bmp));
     for family in AddressFamily::ALL {
         let mut lines = Vec::new();
         bgp.families.get(&family).iter().for_each(|it| advertised(it, &mut lines));

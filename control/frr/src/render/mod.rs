@@ -1,9 +1,13 @@
 //! What a file says as FRR's lines, in the form in which `show running-config` has them: so that
 //! what FRR has can be compared with them.
 
+mod bfd;
 mod bgp;
+mod rpki;
 
-use config::{Area, AreaKind, Family, ListKind, Ospf, OspfInterface, Policy, Redistribute, Routing};
+use config::{
+    Area, AreaKind, Family, Lines, ListKind, Ospf, OspfInterface, Policy, Protocol, Redistribute, Routing,
+};
 
 use self::bgp::{EXPLICIT, head, instance};
 use crate::tree::{Config, Node};
@@ -23,11 +27,16 @@ pub fn render_for(routing: &Routing, running: &Config) -> Config {
         let explicit = there.is_none_or(|there| there.children.iter().any(|child| child.line == EXPLICIT));
         config.0.push(instance(bgp, explicit));
     }
+    let rpki = routing.bgp.as_ref().and_then(|bgp| bgp.rpki.as_ref());
+    config.0.extend(rpki.map(rpki::rpki));
+    config.0.extend(routing.bfd.as_ref().map(bfd::bfd));
     for (ospf, six) in [(&routing.ospf, false), (&routing.ospf6, true)] {
-        let Some(ospf) = ospf else { continue };
-        config.0.push(router(ospf, six));
-        config.merge(Config(ospf.interfaces.iter().map(|it| interface(it, six)).collect()));
+        for ospf in ospf.iter().flat_map(|main| [main].into_iter().chain(&main.vrfs)) {
+            config.0.push(router(ospf, six));
+            config.merge(Config(ospf.interfaces.iter().map(|it| interface(it, six)).collect()));
+        }
     }
+    routing.protocols().into_iter().filter_map(|(_, it)| it).for_each(|it| protocol(it, &mut config));
     config.merge(Config::parse(&routing.lines));
     config
 }
@@ -77,6 +86,19 @@ fn metric_type(kind: Option<u8>) -> &'static str {
     if kind == Some(1) { " metric-type 1" } else { "" }
 }
 
+fn protocol(it: &Protocol, config: &mut Config) {
+    let lines = |lines: &Lines| -> Vec<String> {
+        let secret = lines.secret.iter().map(|(head, secret)| format!("{head} {}", secret.reveal()));
+        lines.plain.iter().cloned().chain(secret).collect()
+    };
+    match &it.context {
+        Some(line) => config.0.push(context(line, lines(&it.lines))),
+        None => config.0.extend(lines(&it.lines).into_iter().map(Node::new)),
+    }
+    let interfaces = it.interfaces.iter().map(|(name, it)| context(format!("interface {name}"), lines(it)));
+    config.merge(Config(interfaces.filter(|node| !node.children.is_empty()).collect()));
+}
+
 fn router(ospf: &Ospf, six: bool) -> Node {
     let name = if six { "ospf6" } else { "ospf" };
     let mut lines = Vec::new();
@@ -90,7 +112,8 @@ fn router(ospf: &Ospf, six: bool) -> Node {
         let (kind, map) = (metric_type(default.metric_type), by(&default.route_map));
         lines.push(format!("default-information originate{always}{metric}{kind}{map}"));
     }
-    context(format!("router {name}"), lines)
+    let vrf = ospf.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
+    context(format!("router {name}{vrf}"), lines)
 }
 
 fn area(area: &Area, lines: &mut Vec<String>) {

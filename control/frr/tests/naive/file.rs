@@ -87,6 +87,53 @@ const ADVERTISED: [&[&str]; 6] = [
     ],
     &["", "maximum_paths = 4", "maximum_paths = 8"],
 ];
+const BMP: [&str; 3] = [
+    "",
+    "bmp.one = { connect = [\"192.0.2.9:5000\"], monitor = [\"ipv4-pre-policy\"] }\n",
+    "bmp.one = { connect = [\"192.0.2.8:5000\"], stats = \"60s\", mirror = true }\nbmp.two = { listen = \"127.0.0.1:7001\" }\n",
+];
+const BFD: [&str; 4] = [
+    "",
+    "[routing.bfd]\nprofile.fast = { multiplier = 4, transmit = \"50ms\" }\n",
+    "[routing.bfd]\nprofile.fast = { receive = \"50ms\", passive = true }\nprofile.slow = {}\n\
+     peer = [{ address = \"192.0.2.7\", profile = \"fast\" }, { address = \"192.0.2.8\", multiplier = 7 }]\n",
+    "[routing.bfd]\nprofile.slow = { minimum_ttl = 100 }\n\
+     peer = [{ address = \"192.0.2.7\", local = \"192.0.2.1\", multihop = true, minimum_ttl = 9, enabled = false }]\n",
+];
+const OTHERS: [&[&str]; 4] = [
+    &[
+        "",
+        "[isis]\nnet = \"49.0001.1921.6800.1001.00\"\nlevel = \"2\"\narea_password = \"geheim\"\n\
+         ipv4 = { redistribute = [\"connected\", { from = \"static\", metric = 5, route_map = \"a\" }] }\n\
+         [isis.interface.eth0]\nmetric = 7\npassword = \"geheim\"\npoint_to_point = true\n",
+        "[isis]\nnet = \"49.0001.1921.6800.1001.00\"\noverload = true\nlsp_mtu = 1400\n\
+         ipv4 = { redistribute = [{ from = \"static\", metric = 6 }], default = { metric = 5, route_map = \"a\" } }\n\
+         [isis.interface.eth0]\nlevel = \"1\"\nhello = \"5s\"\npassword = \"anders\"\n\
+         [isis.interface.eth1]\npassive = true\nipv6 = false\n",
+        "[isis]\nnet = \"49.0002.1921.6800.1001.00\"\nlevel = \"1\"\nipv6 = { default = { always = true } }\n\
+         [isis.interface.eth1]\nbfd = true\npriority = 7\nhello_multiplier = 4\n",
+    ],
+    &[
+        "",
+        "[rip]\nredistribute = [\"connected\"]\nupdate = \"10s\"\nneighbours = [\"192.0.2.9\"]\n\
+         [rip.interface.eth0]\nkey = \"geheim\"\n[rip.interface.eth1]\npassive = true\n",
+        "[rip]\ndefault = true\ndefault_metric = 5\nnetworks = [\"10.0.0.0/8\"]\n\
+         redistribute = [{ from = \"connected\", metric = 5 }]\n[rip.interface.eth0]\nkey = \"anders\"\nmd5 = false\n",
+    ],
+    &[
+        "",
+        "[ripng]\nredistribute = [\"connected\"]\n[ripng.interface.eth0]\n",
+        "[ripng]\ndefault = true\ntimeout = \"60s\"\n[ripng.interface.eth1]\npassive = true\n",
+    ],
+    &[
+        "",
+        "[pim]\nssm_list = \"p\"\nrendezvous_point.\"192.0.2.1\".groups = [\"239.0.0.0/8\"]\n\
+         [pim.interface.eth0]\nhello = \"10s\"\nigmp = { version = 2, join = [\"239.1.1.1\"] }\n",
+        "[pim]\necmp = true\nrendezvous_point.\"192.0.2.2\" = {}\n\
+         [pim.interface.eth0]\npassive = true\nigmp = { query_interval = \"60s\" }\n\
+         [pim.interface.eth1]\npriority = 7\nhello = \"20s\"\n",
+    ],
+];
 const VPN: [&str; 4] = [
     "import_vrfs = [\"default\"]",
     "vpn = { rd = \"65001:7\", export = [\"65001:1\"], import = [\"65001:1\"] }",
@@ -175,6 +222,10 @@ pub fn text(random: &mut Random) -> String {
         );
         text += "'''\n";
     }
+    text += one(random, &BFD);
+    for sections in OTHERS {
+        text += one(random, sections);
+    }
     policy(random, &mut text);
     text
 }
@@ -200,6 +251,9 @@ fn bgp(random: &mut Random, text: &mut String) {
                 "graceful_restart_time = \"90s\"\ngraceful_restart_stale_time = \"300s\"\n",
             ],
         );
+        if vrf.is_empty() {
+            *text += one(random, &BMP);
+        }
         *text += one(random, &["", "listen_limit = 50\n", "listen_limit = 70\n"]);
         *text += &format!("[bgp{vrf}.ipv4]\n{}\n", one(random, &REDISTRIBUTE));
         for keys in ADVERTISED {
@@ -317,6 +371,10 @@ fn ospf(random: &mut Random, name: &str, text: &mut String) {
                 ],
             );
         }
+    }
+    if random.below(3) == 0 {
+        *text += &format!("[{name}.vrf.red]\n{}\n", one(random, &REDISTRIBUTE));
+        *text += one(random, &["", "router_id = \"192.0.2.7\"\n", "area.1.kind = \"nssa\"\n"]);
     }
 }
 

@@ -26,7 +26,7 @@ impl Frr {
         for line in text.lines().map(str::trim) {
             if line.starts_with("exit") {
                 assert!(context.pop().is_some(), "out of nothing");
-            } else if is_context(line) {
+            } else if is_context(context.last(), line) {
                 self.enters(line);
                 context.push(line.to_owned());
                 self.lines(&context);
@@ -47,6 +47,11 @@ impl Frr {
 
     fn takes(&mut self, context: &[String], line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
+        // What is told its default has none.
+        let usual = ["detect-multiplier 3", "transmit-interval 300", "receive-interval 300"];
+        if usual.contains(&line) {
+            return self.removes(context, words[0]);
+        }
         if let ["no", rest @ ..] = &words[..] {
             // What is off by default.
             if is_usual(rest) {
@@ -63,7 +68,7 @@ impl Frr {
 
     fn adds(&mut self, context: &[String], line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
-        if words[0] == "neighbor" && !is_made(&words) {
+        if words[0] == "neighbor" && words.len() > 2 && !is_made(&words) {
             let known = |line: &String| {
                 let made: Vec<&str> = line.split(' ').collect();
                 made[0] == "neighbor" && made[1] == words[1] && is_made(&made)
@@ -105,7 +110,8 @@ impl Frr {
                 .filter(|option| old.split(' ').any(|word| word == *option))
                 .collect();
             let has = |option: &&str| line.split(' ').any(|word| word == *option);
-            if ["redistribute", "default-information", "network"].contains(&words[0]) {
+            let of_isis = context[0].starts_with("router isis ");
+            if !of_isis && ["redistribute", "default-information", "network"].contains(&words[0]) {
                 assert!(old_options.iter().all(has), "{old} keeps an option: {line}");
             }
             line.clone_into(old);
@@ -129,11 +135,12 @@ impl Frr {
     fn removes(&mut self, context: &[String], what: &str) {
         let words: Vec<&str> = what.split(' ').collect();
         // What has options of its own, which stay.
-        let alone = what == "bgp graceful-restart";
+        let alone = what == "bgp graceful-restart" || what.ends_with(" next-hop-self");
         let begins = |line: &str| line == what || !alone && line.starts_with(&format!("{what} "));
-        if context.is_empty() && is_context(what) {
+        if is_context(context.last(), what) {
             let before = self.0.len();
-            self.0.retain(|(other, _)| other.first().is_none_or(|first| first != what));
+            let gone = [context, &[what.to_owned()]].concat();
+            self.0.retain(|(other, _)| !other.starts_with(&gone));
             assert!(self.0.len() < before, "there is no {what}");
         } else if words[0] == "neighbor" && matches!(words[2..], [] | ["peer-group"]) {
             let about = words[..2].join(" ");
@@ -177,15 +184,21 @@ fn is_usual(words: &[&str]) -> bool {
         || words.get(2) == Some(&"send-community")
 }
 
-fn is_context(line: &str) -> bool {
-    ["router ", "interface ", "route-map ", "address-family "].iter().any(|head| line.starts_with(head))
+fn is_context(above: Option<&String>, line: &str) -> bool {
+    let heads: &[&str] = match above.map(String::as_str) {
+        None => &["router ", "interface ", "route-map "],
+        Some("bfd") => &["profile ", "peer "],
+        Some(bgp) if bgp.starts_with("router bgp ") => &["address-family ", "bmp targets "],
+        Some(_) => &[],
+    };
+    heads.iter().any(|head| line.starts_with(head)) || above.is_none() && line == "bfd"
 }
 
 /// What there is once, of which a line is one.
 fn once(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let count = match words[0] {
-        "neighbor" => match words[2] {
+        "neighbor" if words.len() > 2 => match words[2] {
             "route-map" | "prefix-list" | "filter-list" => {
                 return Some(format!("{} {} {}", words[1], words[2], words[4]));
             }
@@ -200,6 +213,13 @@ fn once(line: &str) -> Option<String> {
             "timers" if words[3] == "connect" => 4,
             _ => 3,
         },
+        "redistribute" if matches!(words[1], "ipv4" | "ipv6") => 4,
+        "default-information" if matches!(words.get(2), Some(&("ipv4" | "ipv6"))) => 4,
+        "is-type" | "net" | "lsp-mtu" | "area-password" | "domain-password" | "default-metric" => 1,
+        "isis" => 2,
+        "ip" if words[1] == "rip" => 4,
+        "ip" if matches!(words[..], ["ip", "pim" | "igmp", "hello" | "drpriority" | "version" | "query-interval", _]) => 3,
+        "ip" if line.starts_with("ip pim ssm ") => 3,
         "redistribute" | "network" | "default-information" | "timers" | "auto-cost" => 2,
         "distance" | "aggregate-address" => 2,
         "maximum-paths" if words[1] == "ibgp" => 2,
@@ -209,6 +229,8 @@ fn once(line: &str) -> Option<String> {
         "bgp" if words[1] == "graceful-restart" && words.len() > 3 => 3,
         "maximum-paths" | "description" | "on-match" => 1,
         "ospf" | "ospf6" => 2,
+        "detect-multiplier" | "transmit-interval" | "receive-interval" | "minimum-ttl" => 1,
+        "profile" => 1,
         "bgp" if words[1] == "router-id" => 2,
         "ip" | "ipv6" if words[1].starts_with("ospf") => {
             if words[2] == "message-digest-key" {

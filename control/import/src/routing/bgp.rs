@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ::frr::{Config, Node};
 
-use super::{Names, keys, number, pieces, redistributed};
+use super::{Names, bfd, keys, number, pieces, redistributed};
 use crate::write::{list, name as write_name, text};
 
 /// Families that BGP exchanges: the key, and FRR's words.
@@ -23,7 +23,7 @@ const FAMILIES: [(&str, &str); 9] = [
 
 /// `[bgp]`, and those of VRFs behind it.
 pub(super) fn bgp(running: &Config, names: &Names) -> Option<String> {
-    let of = |node: &&Node| node.line.starts_with("router bgp ");
+    let of = |node: &&Node| node.line.starts_with("router bgp ") || node.line == "rpki";
     let running = &Config(running.0.iter().filter(of).cloned().collect());
     let mut instances: Vec<&Node> = running.0.iter().collect();
     instances.sort_by_key(|node| node.line.contains(" vrf "));
@@ -53,6 +53,10 @@ fn instance(node: &Node, title: &str, head: &str, running: &Config, names: &Name
     };
     let head = keys(&format!("{head}{policy}"), own, running);
     let mut parts = Vec::new();
+    if title == "bgp" {
+        parts.extend(running.context("rpki").and_then(bfd::rpki));
+    }
+    parts.extend(node.children.iter().filter_map(|child| bfd::bmp(child, title)));
     for (key, frr) in FAMILIES {
         parts.extend(of_family(node, title, key, frr, names));
     }
@@ -246,15 +250,20 @@ fn neighbour(
     }
     let mut section = format!("\n{start}remote_as = {remote}\n");
     // That of its address goes without saying.
-    let is_v6 = name.contains(':') || start.contains("ranges = [\"") && start.contains(':');
-    let plain = if is_v6 { "ipv6" } else { "ipv4" };
+    let plain = match name.contains(':') {
+        true => "ipv6",
+        false if start.contains("ranges = ") => "",
+        false => "ipv4",
+    };
     let on: Vec<&str> = exchanged.iter().filter(|(_, is_on, _)| *is_on).map(|(key, ..)| *key).collect();
     let flags: String = match on.as_slice() {
         [one] if *one == plain => String::new(),
-        [] => format!("{plain} = false\n"),
+        [] => format!("{} = false\n", if plain.is_empty() { "ipv4" } else { plain }),
         on => on.iter().map(|key| format!("{key} = true\n")).collect(),
     };
-    for key in lines.iter().filter_map(|words| of_neighbour(words)) {
+    let profile = lines.iter().any(|words| words.len() == 3 && words[0] == "bfd");
+    let said = lines.iter().filter(|words| !(profile && **words == ["bfd"]));
+    for key in said.filter_map(|words| of_neighbour(words)) {
         if super::fits(&format!("{head}{section}{key}\n{flags}"), running) {
             section += &format!("{key}\n");
         }
@@ -302,6 +311,7 @@ fn of_neighbour(words: &[String]) -> Option<String> {
         ["ebgp-multihop", hops] => format!("ebgp_multihop = {}", number(hops)?),
         ["ttl-security", "hops", hops] => format!("ttl_security = {}", number(hops)?),
         ["bfd"] => "bfd = true".to_owned(),
+        ["bfd", "profile", profile] => format!("bfd = {}", text(profile)),
         ["update-source", source] => format!("update_source = {}", text(source)),
         ["timers", "connect", time] => format!("connect_retry = \"{}s\"", number(time)?),
         ["timers", keepalive, hold] => timers(keepalive, hold)?,

@@ -202,10 +202,9 @@ fn of_key(key: &str) -> Option<What> {
         | "strict-capability-match"
         | "addpath-tx-all-paths"
         | "addpath-tx-bestpath-per-AS"
-        | "disable-addpath-rx"
-        | "graceful-restart"
-        | "graceful-restart-helper"
-        | "graceful-restart-disable" => Some(What::Reset),
+        | "disable-addpath-rx" => Some(What::Reset),
+        // Graceful restart is agreed on when the next session begins.
+        "graceful-restart" | "graceful-restart-helper" | "graceful-restart-disable" => None,
         "description"
         | "timers"
         | "bfd"

@@ -92,6 +92,13 @@ fn lines_of(line: String) -> Vec<String> {
     if let Some(target) = line.strip_prefix("route-target both ") {
         return ["import", "export"].iter().map(|way| format!("route-target {way} {target}")).collect();
     }
+    // FRR 10 says some of them in other words.
+    if line.starts_with("neighbor ") && line.ends_with(" ebgp-multihop") {
+        return vec![line + " 255"];
+    }
+    if let Some(group) = line.strip_prefix("ip igmp join-group ") {
+        return vec![format!("ip igmp join {group}")];
+    }
     vec![line]
 }
 
@@ -120,6 +127,12 @@ impl Config {
         }
         while !open.is_empty() {
             config.close(&mut open);
+        }
+        // FRR 10 has a context for what was said at the root.
+        if let Some(at) = config.0.iter().position(|node| node.line == "router pim") {
+            let pim = config.0.remove(at).children.into_iter();
+            let lines = pim.map(|child| Node { line: format!("ip pim {}", child.line), ..child });
+            config.merge(Config(lines.collect()));
         }
         config
     }
@@ -206,5 +219,20 @@ mod tests {
         let mut config = Config::parse("interface eth0\n ip ospf cost 5\nexit\n");
         config.merge(Config::parse("interface eth0\n ip ospf cost 5\n description x\n"));
         assert_eq!(config.text(), "interface eth0\n ip ospf cost 5\n description x\nexit\n");
+    }
+
+    #[test]
+    fn what_is_said_in_one_line_or_in_other_words_is_read_as_several() {
+        let config = Config::parse(
+            "router bgp 7\n neighbor a ebgp-multihop\n address-family ipv4 unicast\n  \
+             no neighbor a send-community all\n  rt vpn both 7:1 7:2\n exit-address-family\nexit\n\
+             interface eth0\n ip igmp join-group 239.1.1.1\nexit\nrouter pim\n rp 192.0.2.1 239.0.0.0/8\nexit\n",
+        );
+        let lines = "router bgp 7\n neighbor a ebgp-multihop 255\n address-family ipv4 unicast\n  \
+                     no neighbor a send-community\n  no neighbor a send-community extended\n  \
+                     no neighbor a send-community large\n  rt vpn import 7:1 7:2\n  rt vpn export 7:1 7:2\n \
+                     exit-address-family\nexit\ninterface eth0\n ip igmp join 239.1.1.1\nexit\n\
+                     ip pim rp 192.0.2.1 239.0.0.0/8\n";
+        assert_eq!(config.text(), lines);
     }
 }

@@ -218,7 +218,13 @@ fn once(line: &str) -> Option<String> {
         "is-type" | "net" | "lsp-mtu" | "area-password" | "domain-password" | "default-metric" => 1,
         "isis" => 2,
         "ip" if words[1] == "rip" => 4,
-        "ip" if matches!(words[..], ["ip", "pim" | "igmp", "hello" | "drpriority" | "version" | "query-interval", _]) => 3,
+        "ip" if matches!(
+            words[..],
+            ["ip", "pim" | "igmp", "hello" | "drpriority" | "version" | "query-interval", _]
+        ) =>
+        {
+            3
+        }
         "ip" if line.starts_with("ip pim ssm ") => 3,
         "redistribute" | "network" | "default-information" | "timers" | "auto-cost" => 2,
         "distance" | "aggregate-address" => 2,

@@ -96,8 +96,7 @@ impl Owned {
         let line = node.line.as_str();
         let is =
             |head: &str| line == head || line.strip_prefix(head).is_some_and(|rest| rest.starts_with(' '));
-        let whole = self.bgp && is("router bgp")
-            || self.bgp && line == "rpki"
+        let whole = self.bgp && (is("router bgp") || line == "rpki")
             || self.bfd && line == "bfd"
             || self.ospf && is("router ospf")
             || self.ospf6 && is("router ospf6")

@@ -270,7 +270,8 @@ fn from_any_file_to_any_other() {
     let lab = Lab::new("anyfile").unwrap();
     let host = lab.router("router").unwrap();
     host.run("ip link add eth0 type veth peer name eth1").unwrap();
-    let daemon = Frr::start(&host, &["bgpd", "ospfd", "ospf6d", "staticd"], "", false).unwrap();
+    let daemons = ["bgpd -M bmp", "ospfd", "ospf6d", "isisd", "ripd", "ripngd", "pimd", "bfdd", "staticd"];
+    let daemon = Frr::start(&host, &daemons, "", false).unwrap();
     let shell = format!("vtysh --vty_socket {0} --config_dir {0}", daemon.sockets().display());
     let lines = host.folder().join("lines");
     let mut random = Random(7);

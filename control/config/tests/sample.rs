@@ -55,7 +55,7 @@ fn everything_that_the_sample_comments_out_can_be_said() {
     assert!(log.files.is_some() && log.collectors.len() == 1);
     assert_eq!(router.control.group.as_deref(), Some("adm"));
     let bgp = router.routing.bgp.expect("BGP");
-    assert_eq!((bgp.instances.len(), bgp.instances[0].neighbours.len()), (2, 1));
+    assert_eq!((bgp.instances.len(), bgp.instances[0].neighbours.len()), (2, 2));
     assert!(router.routing.ospf.is_some() && !router.routing.lines.is_empty());
 }
 

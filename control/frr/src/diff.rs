@@ -42,11 +42,17 @@ struct Way {
 fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
     let told = |line: String, opens| Command { contexts: contexts.to_vec(), line, opens };
     let outermost = contexts.first().map_or("", String::as_str);
+    let above = contexts.last().map_or("", String::as_str);
     let gone_neighbours;
+    let mut way = Way::default();
     let from = match contexts.len() {
         1 if outermost.starts_with("router bgp ") => {
             let gone = neighbours_that_go(from, to);
             let left = without_neighbours(from, &gone);
+            // Prefixes that a group listens on are others' to have.
+            let listens = from.iter().filter(|node| node.line.starts_with("bgp listen range "));
+            let go = listens.filter(|node| !left.iter().any(|other| other.line == node.line));
+            way.first.extend(go.map(|node| told(negation(&node.line), false)));
             gone_neighbours = gone;
             left
         }
@@ -55,13 +61,17 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
             from.to_vec()
         }
     };
-    let mut way = Way::default();
     let has = |nodes: &[Node], line: &str| nodes.iter().any(|node| node.line == line);
     let mut gone: Vec<&Node> = from.iter().filter(|node| !has(to, &node.line)).collect();
     for name in &gone_neighbours {
-        // A group goes after those that were in it.
+        // A group goes after those that were in it, unless it is made anew.
+        let again = to.iter().any(|node| neighbour_of(&node.line) == Some(neighbour_name(name)));
         let line = format!("no neighbor {}", name.line);
-        if name.shared { way.last.push(told(line, false)) } else { way.first.push(told(line, false)) }
+        if name.shared && !again {
+            way.last.push(told(line, false))
+        } else {
+            way.first.push(told(line, false))
+        }
     }
     for node in to {
         let same = from.iter().find(|other| other.line == node.line);
@@ -69,9 +79,9 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
         match same {
             Some(same) => inner_of = &same.children,
             None => {
-                let place = slot(outermost, &node.line);
+                let place = slot(contexts, &node.line);
                 let rival =
-                    |other: &&&Node| place.is_some() && place_of(outermost, other) == place_key(&place);
+                    |other: &&&Node| place.is_some() && place_of(contexts, other) == place_key(&place);
                 if let (Some(rival), Some((_, mode))) = (gone.iter().find(rival).copied(), &place) {
                     let first = match mode {
                         Mode::Over => false,
@@ -79,46 +89,113 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
                         Mode::Anew => true,
                     };
                     if first {
+                        way.first.extend(what_leaks(rival));
                         way.first.push(told(negation(&rival.line), false));
                     }
                     gone.retain(|other| other.line != rival.line);
                 }
-                if !node.is_context() || node.children.is_empty() {
-                    way.new.push(told(node.line.clone(), node.is_context()));
+                if !node.is_context(above) || node.children.is_empty() {
+                    way.new.push(told(node.line.clone(), node.is_context(above)));
                 }
             }
         }
-        if node.is_context() {
+        if node.is_context(above) {
             let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, inner_of, &node.children);
-            way.new.extend([inner.first, inner.new, inner.last].concat());
+            match is_family(&node.line) {
+                // What a family gives up another one may take.
+                true => {
+                    way.first.extend(inner.first);
+                    way.new.extend([inner.new, inner.last].concat());
+                }
+                false => way.new.extend([inner.first, inner.new, inner.last].concat()),
+            }
         }
     }
-    // What came last goes first: a VRF's BGP before that of the main table.
+    // What came last goes first.
     for node in gone.into_iter().rev() {
-        let stays =
-            node.shared || node.line.starts_with("interface ") || node.line.starts_with("address-family ");
-        if node.is_context() && stays {
+        let stays = node.shared
+            || node.line == "rpki"
+            || node.line.starts_with("interface ")
+            || is_family(&node.line);
+        if node.is_context(above) && stays {
             let inside = [contexts, std::slice::from_ref(&node.line)].concat();
             let inner = between(&inside, &node.children, &[]);
-            way.last.extend([inner.first, inner.new, inner.last].concat());
-        } else if node.line.starts_with("router ") || is_of_a_list_that_stays(&node.line, to) {
+            match is_family(&node.line) {
+                true => {
+                    way.first.extend(inner.first);
+                    way.last.extend([inner.new, inner.last].concat());
+                }
+                false => way.last.extend([inner.first, inner.new, inner.last].concat()),
+            }
+        } else if node.line.starts_with("router ")
+            || node.line.ends_with(" activate")
+            || is_of_vpn(&node.line)
+            || is_of_a_route_that_stays(&node.line, to)
+            || node.line.starts_with("bgp listen range ")
+            || is_of_a_list_that_stays(&node.line, to)
+        {
+            way.first.extend(what_leaks(node));
             way.first.push(told(negation(&node.line), false));
         } else {
             way.last.push(told(negation(&node.line), false));
         }
     }
+    // BGP of the main table goes after that of VRFs, which may depend on it.
+    way.first
+        .sort_by_key(|command| command.line.starts_with("no router bgp ") && !command.line.contains(" vrf "));
     way
 }
 
-/// FRR ignores an entry that its list has already: those that go make room for others first.
+/// What of a VRF's BGP ties it to other tables: FRR takes a while to end one, and lets the other
+/// ones not end before it.
+fn what_leaks(node: &Node) -> Vec<Command> {
+    let is_one = node.line.starts_with("router bgp ") && node.line.contains(" vrf ");
+    let families = node.children.iter().filter(|child| is_one && is_family(&child.line));
+    let leaks = families.flat_map(|family| {
+        let lines = family.children.iter().map(|child| child.line.as_str());
+        let lines = lines.filter(|line| is_of_vpn(line) || line.starts_with("advertise "));
+        lines.map(|line| Command {
+            contexts: vec![node.line.clone(), family.line.clone()],
+            line: negation(line),
+            opens: false,
+        })
+    });
+    leaks.collect()
+}
+
+/// Whether a line opens a family of addresses of BGP's.
+fn is_family(line: &str) -> bool {
+    line.starts_with("address-family ")
+}
+
+/// Whether another line routes its prefix, and one of the two leads nowhere: FRR has no route that
+/// has both.
+fn is_of_a_route_that_stays(line: &str, to: &[Node]) -> bool {
+    let words: Vec<&str> = line.split(' ').collect();
+    let ["ip" | "ipv6", "route", _, ..] = words[..] else { return false };
+    let nowhere = |line: &str| line.split(' ').any(|word| matches!(word, "Null0" | "blackhole" | "reject"));
+    let same = |other: &&Node| other.line.split(' ').take(3).eq(words[..3].iter().copied());
+    to.iter().filter(same).any(|other| nowhere(line) || nowhere(&other.line))
+}
+
+/// Whether a line says how routes of a VRF go to others: FRR has one manner or the other.
+fn is_of_vpn(line: &str) -> bool {
+    line.starts_with("import vrf ") || line.split(' ').nth(1) == Some("vpn")
+}
+
+/// FRR ignores an entry that its list has already: those that go make room for others first. So
+/// they do where a list becomes one of another kind.
 fn is_of_a_list_that_stays(line: &str, to: &[Node]) -> bool {
-    let list = |line: &str| line.split_once(" seq ").map(|(list, _)| list.to_owned());
+    let list = |line: &str| {
+        let (list, _) = line.split_once(" seq ")?;
+        Some(list.replace(" expanded ", " standard "))
+    };
     list(line).is_some_and(|gone| to.iter().any(|node| list(&node.line).as_ref() == Some(&gone)))
 }
 
-fn place_of(outermost: &str, node: &Node) -> Option<String> {
-    slot(outermost, &node.line).map(|(place, _)| place)
+fn place_of(contexts: &[String], node: &Node) -> Option<String> {
+    slot(contexts, &node.line).map(|(place, _)| place)
 }
 
 fn place_key(place: &Option<(String, Mode)>) -> Option<String> {
@@ -128,6 +205,9 @@ fn place_key(place: &Option<(String, Mode)>) -> Option<String> {
 /// Whom a line is about: a neighbour, an interface with one, or a group of FRR's.
 pub(crate) fn neighbour_of(line: &str) -> Option<&str> {
     let line = line.strip_prefix("no ").unwrap_or(line);
+    if let Some(range) = line.strip_prefix("bgp listen range ") {
+        return range.split_once(" peer-group ").map(|(_, group)| group);
+    }
     line.strip_prefix("neighbor ").and_then(|rest| rest.split(' ').next())
 }
 
@@ -142,7 +222,7 @@ fn neighbours_that_go(from: &[Node], to: &[Node]) -> Vec<Node> {
         let is_group = words.len() == 3 && words[2] == "peer-group";
         let in_group = words.len() == 4 && words[2] == "peer-group";
         // One of another system loses what its kind cannot have: it is made anew as well.
-        let moves = in_group || words.get(2) == Some(&"remote-as");
+        let moves = in_group || matches!(words.get(2), Some(&("remote-as" | "interface")));
         let leaves = moves && !to.iter().any(|other| other.line == node.line);
         if stays(name) && !leaves {
             continue;

@@ -11,9 +11,39 @@ pub struct Owned {
     bgp: bool,
     ospf: bool,
     ospf6: bool,
+    bfd: bool,
+    /// Protocols that are kept as lines.
+    protocols: Vec<&'static Owns>,
     policy: bool,
     /// Lines of the block.
     lines: Config,
+}
+
+/// What is a protocol's, of those that are kept as lines.
+#[derive(Debug)]
+struct Owns {
+    section: &'static str,
+    /// How its lines at the root begin.
+    root: &'static str,
+    /// How those of interfaces begin.
+    interface: &'static [&'static str],
+}
+
+const PROTOCOLS: &[Owns] = &[
+    Owns { section: "isis", root: "router isis", interface: &["ip router isis", "ipv6 router isis", "isis"] },
+    Owns { section: "rip", root: "router rip", interface: &["ip rip"] },
+    Owns { section: "ripng", root: "router ripng", interface: &["ipv6 ripng"] },
+    Owns { section: "pim", root: "ip pim", interface: &["ip pim", "ip igmp"] },
+];
+
+impl Owns {
+    /// Whether a line of an interface is its.
+    fn has(&self, line: &str) -> bool {
+        let line = line.strip_prefix("no ").unwrap_or(line);
+        let begins =
+            |head: &str| line.strip_prefix(head).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        self.interface.iter().any(|head| begins(head))
+    }
 }
 
 /// How lists and route maps begin.
@@ -42,6 +72,16 @@ impl Owned {
             bgp: either(|it| it.bgp.is_some()),
             ospf: either(|it| it.ospf.is_some()),
             ospf6: either(|it| it.ospf6.is_some()),
+            protocols: PROTOCOLS
+                .iter()
+                .filter(|owns| {
+                    let has = |routing: &Routing| {
+                        routing.protocols().iter().any(|(name, it)| *name == owns.section && it.is_some())
+                    };
+                    has(before) || has(after)
+                })
+                .collect(),
+            bfd: either(|it| it.bfd.is_some()),
             policy: either(|it| it.policy.is_some()),
             lines,
         }
@@ -56,9 +96,11 @@ impl Owned {
         let line = node.line.as_str();
         let is =
             |head: &str| line == head || line.strip_prefix(head).is_some_and(|rest| rest.starts_with(' '));
-        let whole = self.bgp && is("router bgp")
+        let whole = self.bgp && (is("router bgp") || line == "rpki")
+            || self.bfd && line == "bfd"
             || self.ospf && is("router ospf")
             || self.ospf6 && is("router ospf6")
+            || self.protocols.iter().any(|it| is(it.root))
             || self.policy && is_policy(line);
         if whole {
             return Some(node.clone());
@@ -66,7 +108,8 @@ impl Owned {
         let ours = |child: &Node| {
             line.starts_with("interface ")
                 && (self.ospf && child.line.starts_with("ip ospf ")
-                    || self.ospf6 && child.line.starts_with("ipv6 ospf6 "))
+                    || self.ospf6 && child.line.starts_with("ipv6 ospf6 ")
+                    || self.protocols.iter().any(|it| it.has(&child.line)))
         };
         let block = self.lines.context(line);
         let children: Vec<Node> = node

@@ -56,13 +56,19 @@ pub fn effects(from: &Config, to: &Config, commands: &[Command]) -> Vec<Effect> 
             bgp(from, to, context, &command.line, &mut effects);
         } else if context.is_empty() && command.line.starts_with("no router bgp ") {
             let gone = &command.line["no ".len()..];
-            names(from, gone).for_each(|name| effects.note(session(gone, name), What::Ends, None));
+            names(from, gone)
+                .for_each(|name| effects.note(session([from, to], gone, name), What::Ends, None));
+        } else if context == "bfd" {
+            bfd(from, command, &mut effects);
+        } else if context.is_empty() && matches!(command.line.as_str(), "no bfd" | "bfd") {
+            let all = from.context("bfd").map_or(&[][..], |it| &it.children);
+            all.iter().for_each(|it| bfd_peer(&it.line, What::Ends, &mut effects));
         } else if let Some(interface) = context.strip_prefix("interface ") {
             ospf(from, context, interface, &command.line, &mut effects);
         }
     }
     for (bgp, name, _, line) in uses(to, commands) {
-        effects.note(session(bgp, name), What::Refreshed, key(line));
+        effects.note(session([from, to], bgp, name), What::Refreshed, key(line));
     }
     effects.0
 }
@@ -107,10 +113,18 @@ impl Effects {
     }
 }
 
-fn session(bgp: &str, name: &str) -> String {
+/// What a session is called; those of neighbours that come by themselves are called by their group.
+fn session(configs: [&Config; 2], bgp: &str, name: &str) -> String {
+    let group = format!("neighbor {name} peer-group");
+    let lines = configs.iter().filter_map(|config| config.context(bgp)).flat_map(|bgp| &bgp.children);
+    let of = if lines.clone().any(|it| it.line == group) {
+        "every BGP session of"
+    } else {
+        "the BGP session with"
+    };
     match vrf_of(bgp) {
-        None => format!("the BGP session with {name}"),
-        Some(vrf) => format!("the BGP session with {name} in {vrf}"),
+        None => format!("{of} {name}"),
+        Some(vrf) => format!("{of} {name} in {vrf}"),
     }
 }
 
@@ -140,12 +154,19 @@ fn bgp(from: &Config, to: &Config, context: &str, line: &str, effects: &mut Effe
         // What is said of all of them.
         if positive.starts_with("bgp router-id") || positive.starts_with("bgp cluster-id") {
             for name in names(from, context).filter(|name| is_in(to, name)) {
-                effects.note(session(context, name), What::Reset, key(line));
+                effects.note(session([from, to], context, name), What::Reset, key(line));
             }
         }
         return;
     };
     let words: Vec<&str> = positive.split(' ').collect();
+    if let ["bgp", "listen", "range", range, ..] = words.as_slice() {
+        if line.starts_with("no ") {
+            let ends = format!("{} from {range}", session([from, to], context, name));
+            effects.note(ends, What::Ends, None);
+        }
+        return;
+    }
     let (was, stays) = (is_in(from, name), is_in(to, name));
     let what = match (was, stays) {
         (true, false) => Some(What::Ends),
@@ -154,7 +175,7 @@ fn bgp(from: &Config, to: &Config, context: &str, line: &str, effects: &mut Effe
         (true, true) => words.get(2).map_or(Some(What::Reset), |key| of_key(key)),
     };
     let why = Some(()).filter(|()| was && stays).and_then(|()| key(line));
-    what.into_iter().for_each(|what| effects.note(session(context, name), what, why.clone()));
+    what.into_iter().for_each(|what| effects.note(session([from, to], context, name), what, why.clone()));
 }
 
 /// What a change of a neighbour's key does to its session.
@@ -181,12 +202,37 @@ fn of_key(key: &str) -> Option<What> {
         | "strict-capability-match"
         | "addpath-tx-all-paths"
         | "addpath-tx-bestpath-per-AS"
-        | "disable-addpath-rx"
-        | "graceful-restart"
-        | "graceful-restart-helper"
-        | "graceful-restart-disable" => Some(What::Reset),
-        "description" | "timers" | "bfd" | "maximum-prefix" | "advertisement-interval" => None,
+        | "disable-addpath-rx" => Some(What::Reset),
+        // Graceful restart is agreed on when the next session begins.
+        "graceful-restart" | "graceful-restart-helper" | "graceful-restart-disable" => None,
+        "description"
+        | "timers"
+        | "bfd"
+        | "maximum-prefix"
+        | "maximum-prefix-out"
+        | "advertisement-interval" => None,
         _ => Some(What::Refreshed),
+    }
+}
+
+/// Sessions of BFD that begin or end; those that change go on, with the times that both agree on.
+fn bfd(from: &Config, command: &Command, effects: &mut Effects) {
+    let there =
+        |line: &str| from.context("bfd").is_some_and(|it| it.children.iter().any(|it| it.line == line));
+    match command.contexts.get(1) {
+        None => match command.line.strip_prefix("no ") {
+            Some(line) => bfd_peer(line, What::Ends, effects),
+            None => bfd_peer(&command.line, What::Begins, effects),
+        },
+        Some(peer) if !there(peer) => bfd_peer(peer, What::Begins, effects),
+        Some(peer) if command.line == "shutdown" => bfd_peer(peer, What::Ends, effects),
+        Some(_) => {}
+    }
+}
+
+fn bfd_peer(line: &str, what: What, effects: &mut Effects) {
+    if let Some(peer) = line.strip_prefix("peer ").and_then(|rest| rest.split(' ').next()) {
+        effects.note(format!("the BFD session with {peer}"), what, None);
     }
 }
 
@@ -196,7 +242,7 @@ fn ospf(from: &Config, context: &str, interface: &str, line: &str, effects: &mut
     let (name, rest) = match (positive.strip_prefix("ip ospf "), positive.strip_prefix("ipv6 ospf6 ")) {
         (Some(rest), _) => ("OSPF", rest),
         (_, Some(rest)) => ("OSPF for IPv6", rest),
-        _ => return,
+        _ => return others(from, context, interface, line, effects),
     };
     let head = if name == "OSPF" { "ip ospf area " } else { "ipv6 ospf6 area " };
     let was = from.context(context).is_some_and(|it| it.children.iter().any(|it| it.line.starts_with(head)));
@@ -213,6 +259,31 @@ fn ospf(from: &Config, context: &str, interface: &str, line: &str, effects: &mut
         _ => return,
     };
     effects.note(format!("{name} on {interface}"), what, Some(key.to_owned()));
+}
+
+/// The same of IS-IS and PIM.
+fn others(from: &Config, context: &str, interface: &str, line: &str, effects: &mut Effects) {
+    let positive = line.strip_prefix("no ").unwrap_or(line);
+    let is_there = |head: &str| {
+        from.context(context).is_some_and(|it| it.children.iter().any(|it| it.line.starts_with(head)))
+    };
+    let words: Vec<&str> = positive.split(' ').collect();
+    let (name, key, was) = match words.as_slice() {
+        ["ip" | "ipv6", "router", "isis", _] => ("IS-IS", None, is_there(positive)),
+        ["ip", "pim"] => ("PIM", None, is_there("ip pim")),
+        ["isis", key @ ("circuit-type" | "network" | "password" | "passive"), ..] => {
+            ("IS-IS", Some((*key).to_owned()), is_there("ip router isis") || is_there("ipv6 router isis"))
+        }
+        ["ip", "pim", "passive"] => ("PIM", Some("passive".to_owned()), is_there("ip pim")),
+        _ => return,
+    };
+    let what = match (&key, was, line.starts_with("no ")) {
+        (None, _, true) => What::Ends,
+        (None, false, false) => What::Begins,
+        (Some(_), true, _) => What::Reset,
+        _ => return,
+    };
+    effects.note(format!("{name} on {interface}"), what, key);
 }
 
 /// Where neighbours use lists and route maps that change: the context of BGP, the neighbour, the

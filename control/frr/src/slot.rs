@@ -1,5 +1,8 @@
 //! Which lines of FRR's take the place of others, and how a line is taken back.
 
+/// Of which an interface has one.
+const ONE: [&str; 5] = ["isis", "hello", "drpriority", "version", "query-interval"];
+
 /// How a line takes the place of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -12,8 +15,13 @@ pub(crate) enum Mode {
 }
 
 /// What there can be only one of, of which this line is one; and how it replaces another one.
-/// `None`: the line is for itself. `context` is the line of the outermost context, if any.
-pub(crate) fn slot(context: &str, line: &str) -> Option<(String, Mode)> {
+/// `None`: the line is for itself. `contexts` are the lines of its contexts, from the outside.
+pub(crate) fn slot(contexts: &[String], line: &str) -> Option<(String, Mode)> {
+    let context = contexts.first().map_or("", String::as_str);
+    if context == "bfd" {
+        let word = line.split(' ').next().unwrap_or_default();
+        return (contexts.len() > 1).then(|| (word.to_owned(), Mode::Over));
+    }
     let words: Vec<&str> = line.split(' ').collect();
     let first = |count: usize| words.get(..count).map(|words| words.join(" "));
     let (count, mode) = match (words[0], words.get(1).copied()) {
@@ -22,15 +30,33 @@ pub(crate) fn slot(context: &str, line: &str) -> Option<(String, Mode)> {
             let vrf = words.iter().skip_while(|word| **word != "vrf").nth(1).unwrap_or(&"");
             return Some((format!("router bgp {vrf}"), Mode::Anew));
         }
-        ("route-map", Some(name)) => {
+        ("route-map", Some(name)) if context.is_empty() => {
             return Some((format!("route-map {name} {}", words.get(3)?), Mode::Anew));
         }
         ("bgp", Some("router-id" | "cluster-id")) => (2, Mode::Over),
+        ("bgp", Some("dampening")) => (2, Mode::Over),
+        ("bgp", Some("graceful-restart")) if words.len() > 3 => (3, Mode::Over),
+        ("bgp", Some("listen")) => (if words[2] == "limit" { 3 } else { 4 }, Mode::Anew),
+        ("distance", Some("bgp")) => (2, Mode::Over),
+        ("aggregate-address", _) => (2, Mode::Over),
+        ("rd" | "label" | "nexthop" | "rt" | "route-map", Some("vpn")) => (3, Mode::Over),
+        ("rd", _) => (1, Mode::Over),
         ("bgp", Some("as-path")) => (5, Mode::Anew),
         ("bgp", Some("community-list" | "large-community-list" | "extcommunity-list")) => (5, Mode::Anew),
         ("timers", _) => (2, Mode::Over),
         ("maximum-paths", Some("ibgp")) => (2, Mode::Over),
         ("maximum-paths", _) => (1, Mode::Over),
+        ("redistribute" | "default-information", _) if context.starts_with("router isis ") => (4, Mode::Over),
+        ("net", _) if context.starts_with("router isis ") => (1, Mode::Anew),
+        ("is-type" | "lsp-mtu" | "area-password" | "domain-password" | "default-metric", _) => {
+            (1, Mode::Over)
+        }
+        ("isis", _) => (2, Mode::Over),
+        ("ip", Some("router" | "pim" | "igmp")) if words.get(2).is_some_and(|word| ONE.contains(word)) => {
+            (3, Mode::Over)
+        }
+        ("ip", Some("pim")) if words.get(2) == Some(&"ssm") => (3, Mode::Over),
+        ("ip", Some("rip")) => (4, Mode::Over),
         ("redistribute", _) => (2, Mode::Options),
         ("network", _) if context.starts_with("router bgp ") => (2, Mode::Options),
         ("ospf" | "ospf6", Some("router-id")) => (2, Mode::Over),
@@ -49,8 +75,11 @@ pub(crate) fn slot(context: &str, line: &str) -> Option<(String, Mode)> {
         // FRR ignores an entry that the list has already under another number: those go first.
         ("ip" | "ipv6", Some("prefix-list")) if words.get(3) == Some(&"seq") => (5, Mode::Anew),
         ("ip" | "ipv6", Some("prefix-list")) if words.get(3) == Some(&"description") => (4, Mode::Over),
-        ("match" | "set", Some("ip" | "ipv6")) => (words.len() - 1, Mode::Over),
+        ("match" | "set", Some("ip" | "ipv6")) if words.len() > 4 => (4, Mode::Over),
+        ("set", Some("ipv6")) => return None,
+        ("match" | "set", Some("ip" | "ipv6")) => (3, Mode::Over),
         ("set", Some("as-path" | "extcommunity")) => (3, Mode::Over),
+        ("set", Some("comm-list" | "large-comm-list")) => (2, Mode::Over),
         ("match" | "set", _) => (2, Mode::Over),
         ("description" | "call" | "on-match", _) => (1, Mode::Over),
         _ => return None,
@@ -71,7 +100,15 @@ fn neighbour(words: &[&str]) -> Option<(String, Mode)> {
         | "local-as"
         | "advertisement-interval"
         | "maximum-prefix"
+        | "maximum-prefix-out"
+        | "unsuppress-map"
+        | "attribute-unchanged"
         | "default-originate" => key.to_owned(),
+        "addpath-tx-all-paths" | "addpath-tx-bestpath-per-AS" => "addpath-tx".to_owned(),
+        "graceful-restart" | "graceful-restart-helper" | "graceful-restart-disable" => {
+            return Some((format!("neighbor {name} graceful-restart"), Mode::Anew));
+        }
+        "remove-private-AS" => return Some((format!("neighbor {name} {key}"), Mode::Anew)),
         "timers" if words.get(3) == Some(&"connect") => "timers connect".to_owned(),
         "timers" => key.to_owned(),
         "route-map" | "prefix-list" | "filter-list" | "distribute-list" => format!("{key} {direction}"),
@@ -98,10 +135,24 @@ pub(crate) fn negation(line: &str) -> String {
         return positive.to_owned();
     }
     let words: Vec<&str> = line.split(' ').collect();
+    // What FRR does not take back, but can be told its default of.
+    let usual = match words[0] {
+        "detect-multiplier" => Some("3"),
+        "transmit-interval" | "receive-interval" => Some("300"),
+        _ => None,
+    };
+    if let Some(usual) = usual {
+        return format!("{} {usual}", words[0]);
+    }
     // What FRR wants no more of than this.
     let count = match (words[0], words.get(2).copied()) {
         ("neighbor", Some("description" | "password" | "maximum-prefix")) => 3,
         ("neighbor", Some("bfd")) if words.get(3) != Some(&"profile") => 3,
+        ("neighbor", Some("allowas-in" | "maximum-prefix-out")) => 3,
+        ("bgp", _) if words[1] == "dampening" => 2,
+        ("aggregate-address", _) => 2,
+        ("redistribute", _) if matches!(words[1], "ipv4" | "ipv6") => 4,
+        ("default-information", Some("ipv4" | "ipv6")) => 4,
         ("redistribute", _) => 2,
         ("network", _) if !words.contains(&"area") => 2,
         ("default-information", _) => 2,
@@ -110,7 +161,9 @@ pub(crate) fn negation(line: &str) -> String {
         ("ip", Some("authentication-key")) => 3,
         ("ip", Some("message-digest-key")) => 4,
         ("set", Some("prepend" | "exclude")) => 3,
-        ("description", _) => 1,
+        ("description" | "area-password" | "domain-password", _) => 1,
+        ("on-match", _) => 2,
+        ("set", _) if words[1] == "table" => 2,
         _ => words.len(),
     };
     format!("no {}", words[..count.min(words.len())].join(" "))

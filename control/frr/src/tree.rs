@@ -26,9 +26,9 @@ impl Node {
         Node { line: line.into(), ..Node::default() }
     }
 
-    /// Whether it opens a context, also an empty one.
-    pub fn is_context(&self) -> bool {
-        !self.children.is_empty() || opens(&self.line)
+    /// Whether it opens a context, also an empty one. `above`: the line of the one that it is in.
+    pub fn is_context(&self, above: &str) -> bool {
+        !self.children.is_empty() || opens(above, &self.line)
     }
 
     /// By which line the context ends.
@@ -42,11 +42,17 @@ impl Node {
 }
 
 /// Contexts that may be empty.
-fn opens(line: &str) -> bool {
+fn opens(above: &str, line: &str) -> bool {
+    match above.split(' ').next() {
+        Some("bfd") => return line.starts_with("profile ") || line.starts_with("peer "),
+        Some("router") => return line.starts_with("address-family ") || line.starts_with("bmp targets "),
+        Some("") | None => {}
+        Some(_) => return false,
+    }
     let mut words = line.split(' ');
     matches!(words.next(), Some("router" | "interface" | "route-map" | "address-family" | "vrf"))
         && words.next().is_some()
-        || line == "bfd"
+        || matches!(line, "bfd" | "rpki")
 }
 
 /// What `show running-config` has besides lines.
@@ -72,6 +78,30 @@ fn line_of(words: &str) -> String {
     words.join(" ")
 }
 
+/// What FRR says in one line for several: so that each can change by itself.
+fn lines_of(line: String) -> Vec<String> {
+    if let Some(start) = line.strip_suffix(" send-community all") {
+        return ["", " extended", " large"]
+            .iter()
+            .map(|kind| format!("{start} send-community{kind}"))
+            .collect();
+    }
+    if let Some(targets) = line.strip_prefix("rt vpn both ") {
+        return ["import", "export"].iter().map(|way| format!("rt vpn {way} {targets}")).collect();
+    }
+    if let Some(target) = line.strip_prefix("route-target both ") {
+        return ["import", "export"].iter().map(|way| format!("route-target {way} {target}")).collect();
+    }
+    // FRR 10 says some of them in other words.
+    if line.starts_with("neighbor ") && line.ends_with(" ebgp-multihop") {
+        return vec![line + " 255"];
+    }
+    if let Some(group) = line.strip_prefix("ip igmp join-group ") {
+        return vec![format!("ip igmp join {group}")];
+    }
+    vec![line]
+}
+
 impl Config {
     /// Reads what `show running-config` prints, or what somebody wrote in the same form: a context
     /// has what is indented behind its line.
@@ -88,10 +118,21 @@ impl Config {
             while open.last().is_some_and(|(above, _)| *above >= indent) || open.len() >= DEEPEST {
                 config.close(&mut open);
             }
-            open.push((indent, Node::new(line_of(words))));
+            for line in lines_of(line_of(words)) {
+                while open.last().is_some_and(|(above, _)| *above >= indent) {
+                    config.close(&mut open);
+                }
+                open.push((indent, Node::new(line)));
+            }
         }
         while !open.is_empty() {
             config.close(&mut open);
+        }
+        // FRR 10 has a context for what was said at the root.
+        if let Some(at) = config.0.iter().position(|node| node.line == "router pim") {
+            let pim = config.0.remove(at).children.into_iter();
+            let lines = pim.map(|child| Node { line: format!("ip pim {}", child.line), ..child });
+            config.merge(Config(lines.collect()));
         }
         config
     }
@@ -117,7 +158,7 @@ impl Config {
     /// As FRR reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.0.iter().for_each(|node| write(node, 0, &mut text));
+        self.0.iter().for_each(|node| write(node, "", 0, &mut text));
         text
     }
 }
@@ -133,11 +174,11 @@ fn add(nodes: &mut Vec<Node>, node: Node) {
     }
 }
 
-fn write(node: &Node, depth: usize, text: &mut String) {
+fn write(node: &Node, above: &str, depth: usize, text: &mut String) {
     let indent = " ".repeat(depth);
     *text += &format!("{indent}{}\n", node.line);
-    node.children.iter().for_each(|child| write(child, depth + 1, text));
-    if node.is_context() {
+    node.children.iter().for_each(|child| write(child, &node.line, depth + 1, text));
+    if node.is_context(above) {
         *text += &format!("{indent}{}\n", Node::end(&node.line));
     }
 }
@@ -178,5 +219,20 @@ mod tests {
         let mut config = Config::parse("interface eth0\n ip ospf cost 5\nexit\n");
         config.merge(Config::parse("interface eth0\n ip ospf cost 5\n description x\n"));
         assert_eq!(config.text(), "interface eth0\n ip ospf cost 5\n description x\nexit\n");
+    }
+
+    #[test]
+    fn what_is_said_in_one_line_or_in_other_words_is_read_as_several() {
+        let config = Config::parse(
+            "router bgp 7\n neighbor a ebgp-multihop\n address-family ipv4 unicast\n  \
+             no neighbor a send-community all\n  rt vpn both 7:1 7:2\n exit-address-family\nexit\n\
+             interface eth0\n ip igmp join-group 239.1.1.1\nexit\nrouter pim\n rp 192.0.2.1 239.0.0.0/8\nexit\n",
+        );
+        let lines = "router bgp 7\n neighbor a ebgp-multihop 255\n address-family ipv4 unicast\n  \
+                     no neighbor a send-community\n  no neighbor a send-community extended\n  \
+                     no neighbor a send-community large\n  rt vpn import 7:1 7:2\n  rt vpn export 7:1 7:2\n \
+                     exit-address-family\nexit\ninterface eth0\n ip igmp join 239.1.1.1\nexit\n\
+                     ip pim rp 192.0.2.1 239.0.0.0/8\n";
+        assert_eq!(config.text(), lines);
     }
 }

@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use ipnet::IpNet;
 use toml::Spanned;
-use toml::de::DeValue;
 
-use super::neighbour::{self, Neighbour, Settings};
-use super::policy::Family;
-use super::words::{Files, Redistribute, Used, Uses, items, prefix, redistribute, router_id, seconds};
+use super::advertised::{self, BgpFamily, Evpn};
+use super::family::{AddressFamily, For};
+use super::neighbour::{self, Listen, Neighbour};
+use super::rpki::{self, Bmp, Rpki};
+use super::speaker::{self, Settings};
+use super::words::{Files, Uses, router_id, seconds};
 use crate::interface::interface_name;
 use crate::mistake::{Hint, Page};
-use crate::section::{Section, kind as kind_of, named};
+use crate::section::{Section, named};
 
 /// All of BGP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bgp {
     /// That of the main table first, then those of VRFs by name.
     pub instances: Vec<BgpInstance>,
+    /// Whom RPKI is asked of.
+    pub rpki: Option<Rpki>,
 }
 
 /// BGP of one table.
@@ -37,53 +40,61 @@ pub struct BgpInstance {
     pub log_neighbour_changes: bool,
     /// Whether neighbours keep forwarding while this router's BGP restarts (RFC 4724).
     pub graceful_restart: bool,
+    /// Seconds that a restart takes at most, as neighbours are told.
+    pub graceful_restart_time: Option<u16>,
+    /// Seconds that routes of a neighbour which restarts are kept.
+    pub graceful_restart_stale_time: Option<u16>,
     /// Seconds between keepalives, and until a silent neighbour is gone.
     pub timers: Option<(u16, u16)>,
-    /// By family, in the order of [`Family::BOTH`].
-    pub families: [BgpFamily; 2],
-    /// In the order of their addresses as texts.
+    /// How many neighbours may come by themselves; `None`: FRR's default.
+    pub listen_limit: Option<u16>,
+    /// What it tells of by itself.
+    pub families: BTreeMap<AddressFamily, BgpFamily>,
+    /// What it tells of Ethernet addresses.
+    pub evpn: Option<Evpn>,
+    /// In the order of their names.
     pub neighbours: Vec<Neighbour>,
+    /// Neighbours that come by themselves.
+    pub listens: Vec<Listen>,
+    /// Who is told of all that is heard, by name.
+    pub bmp: Vec<Bmp>,
 }
 
-/// What of a family BGP tells of by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BgpFamily {
-    /// Prefixes that it tells of while Linux has a route to them.
-    pub networks: Vec<Network>,
-    /// Routes of others.
-    pub redistribute: Vec<Redistribute>,
-    /// How many equal paths are used; `None`: FRR's default.
-    pub maximum_paths: Option<u16>,
+/// What is read once for all tables.
+pub(super) struct Common<'c, 'f> {
+    pub groups: BTreeMap<&'c str, Settings>,
+    pub vrfs: Vec<&'c str>,
+    /// Whether what is read now is of a VRF.
+    pub in_vrf: bool,
+    pub uses: &'c mut Uses,
+    pub files: &'c mut Files<'f>,
 }
 
-/// A prefix that BGP tells of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// The prefix.
-    pub prefix: IpNet,
-    /// How it is changed.
-    pub route_map: Option<String>,
-}
-
+/// What helps with what no VRF can have.
+pub(super) const IN_MAIN: &str = "it in [bgp] only";
 const AS: &str = "a whole number from 1 to 4,294,967,295";
 
 pub(super) fn bgp(page: &mut Page, mut section: Section, uses: &mut Uses, files: &mut Files) -> Option<Bgp> {
     let mut groups = BTreeMap::new();
     for (name, keys) in named(page, &mut section, "group", "bgp.group") {
-        groups.insert(name, neighbour::group(page, keys, uses, files));
+        groups.insert(name, speaker::group(page, keys, uses, files));
     }
     let vrfs = named(page, &mut section, "vrf", "bgp.vrf");
+    let rpki = section.section(page, "rpki", "[bgp.rpki]").map(|keys| rpki::rpki(page, keys));
+    let names = vrfs.iter().map(|(name, _)| *name).collect();
+    let mut common = Common { groups, vrfs: names, in_vrf: false, uses, files };
     let mut instances = Vec::new();
-    let main = instance(page, section, None, None, &groups, uses, files);
+    let main = instance(page, section, None, None, &mut common);
     let asn = main.as_ref().map(|main| main.asn);
     instances.extend(main);
+    common.in_vrf = true;
     for (name, keys) in vrfs {
         match interface_name(name) {
-            Ok(name) => instances.extend(instance(page, keys, Some(name), asn, &groups, uses, files)),
+            Ok(name) => instances.extend(instance(page, keys, Some(name), asn, &mut common)),
             Err(wrong) => page.wrong(keys.at.clone(), wrong, Hint::expected("the name of a VRF")),
         }
     }
-    asn.map(|_| Bgp { instances })
+    asn.map(|_| Bgp { instances, rpki })
 }
 
 fn instance(
@@ -91,47 +102,80 @@ fn instance(
     mut section: Section,
     vrf: Option<String>,
     usual: Option<u32>,
-    groups: &BTreeMap<&str, Settings>,
-    uses: &mut Uses,
-    files: &mut Files,
+    common: &mut Common,
 ) -> Option<BgpInstance> {
     let asn = section.number(page, "as", 1..=u64::from(u32::MAX)).map(|number| number as u32);
     let asn = match vrf {
         None => section.require(page, "as", asn, AS),
         Some(_) => asn.or(usual),
     };
-    let router_id = router_id(page, &mut section);
-    let ebgp_requires_policy = section.flag(page, "ebgp_requires_policy").unwrap_or(true);
-    let log_neighbour_changes = section.flag(page, "log_neighbour_changes").unwrap_or(false);
-    let graceful_restart = section.flag(page, "graceful_restart").unwrap_or(false);
-    let timers = timers(page, &mut section);
     let title = vrf.as_ref().map_or_else(|| "bgp".to_owned(), |vrf| format!("bgp.vrf.{vrf}"));
-    let families = Family::BOTH.map(|family| {
-        let inner = section.section(page, family.key(), &format!("[{title}.{}]", family.key()));
-        inner.map(|inner| of_family(page, inner, family, uses)).unwrap_or_default()
-    });
-    let mut neighbours: Vec<Neighbour> = Vec::new();
+    let mut found = BgpInstance {
+        asn: asn.unwrap_or(1),
+        router_id: router_id(page, &mut section),
+        ebgp_requires_policy: section.flag(page, "ebgp_requires_policy").unwrap_or(true),
+        log_neighbour_changes: section.flag(page, "log_neighbour_changes").unwrap_or(false),
+        graceful_restart: section.flag(page, "graceful_restart").unwrap_or(false),
+        graceful_restart_time: seconds(page, &mut section, "graceful_restart_time", 1..=4_095),
+        graceful_restart_stale_time: seconds(page, &mut section, "graceful_restart_stale_time", 1..=4_095),
+        timers: timers(page, &mut section),
+        listen_limit: section.number(page, "listen_limit", 1..=65_535).map(|number| number as u16),
+        families: BTreeMap::new(),
+        evpn: None,
+        neighbours: Vec::new(),
+        listens: Vec::new(),
+        bmp: rpki::bmp(page, &mut section, &title),
+        vrf,
+    };
+    for family in AddressFamily::ALL {
+        let title = format!("{title}.{}", family.key());
+        if matches!(family.purpose(), For::Vpn | For::Evpn) {
+            continue;
+        }
+        if let Some(inner) = section.section(page, family.key(), &format!("[{title}]")) {
+            let at = inner.at.clone();
+            let read = advertised::of_family(page, inner, family, &title, &common.vrfs, common.uses);
+            if common.in_vrf && !family.is_of_vrfs() {
+                page.wrong(
+                    at.clone(),
+                    format!("FRR has no {} in a VRF", family.key()),
+                    Hint::expected(IN_MAIN),
+                );
+            }
+            // FRR 8.4 has one dampening for all tables.
+            if common.in_vrf && read.dampening.is_some() {
+                page.wrong(at, "FRR has no dampening of a VRF's own", Hint::expected(IN_MAIN));
+            }
+            found.families.insert(family, read);
+        }
+    }
+    found.evpn = advertised::evpn(page, &mut section, &title, found.vrf.is_some());
     for (name, keys) in named(page, &mut section, "neighbour", &format!("{title}.neighbour")) {
         let at = keys.at.clone();
-        let Some(found) = neighbour::neighbour(page, name, keys, asn, groups, uses, files) else { continue };
-        if neighbours.iter().any(|other| other.address == found.address) {
-            let message = format!("{} is a neighbour already", found.address);
+        let Some(neighbour) = neighbour::neighbour(page, name, keys, asn, common) else { continue };
+        if found.neighbours.iter().any(|other| other.peer == neighbour.peer) {
+            let message = format!("{} is a neighbour already", neighbour.peer);
             page.wrong(at, message, Hint::expected("each once"));
         }
-        neighbours.push(found);
+        found.neighbours.push(neighbour);
+    }
+    for (name, keys) in named(page, &mut section, "listen", &format!("{title}.listen")) {
+        let at = keys.at.clone();
+        let Some(listen) = neighbour::listen(page, name, keys, asn, common) else { continue };
+        let is_there = found.neighbours.iter().any(|other| other.peer.to_string() == listen.name);
+        let range =
+            listen.ranges.iter().find(|range| found.listens.iter().any(|other| other.ranges.contains(range)));
+        if is_there {
+            let message = format!("{} is a neighbour already", listen.name);
+            page.wrong(at, message, Hint::expected("another name"));
+        } else if let Some(range) = range {
+            let message = format!("{range} is listened on already");
+            page.wrong(at, message, Hint::expected("each once"));
+        }
+        found.listens.push(listen);
     }
     section.finish(page);
-    Some(BgpInstance {
-        vrf,
-        asn: asn?,
-        router_id,
-        ebgp_requires_policy,
-        log_neighbour_changes,
-        graceful_restart,
-        timers,
-        families,
-        neighbours,
-    })
+    asn.map(|_| found)
 }
 
 /// Seconds between keepalives, and until a silent neighbour is gone.
@@ -150,48 +194,4 @@ pub(super) fn timers(page: &mut Page, section: &mut Section) -> Option<(u16, u16
         }
         (_, both) => both,
     }
-}
-
-fn of_family(page: &mut Page, mut section: Section, family: Family, uses: &mut Uses) -> BgpFamily {
-    const NETWORKS: &str =
-        "a list of prefixes, such as \"192.0.2.0/24\", or of { prefix = \"...\", route_map = \"...\" }";
-    let in_family = |text: &str| match prefix(text) {
-        Ok(net) if family.has(&net) => Ok(net),
-        Ok(_) => Err(format!("{text:?} is not of {}", family.word())),
-        Err(wrong) => Err(wrong),
-    };
-    let mut networks: Vec<Network> = Vec::new();
-    let found = items(page, &mut section, "networks", NETWORKS, |page, item| match item.get_ref() {
-        DeValue::String(text) => match in_family(text) {
-            Ok(prefix) => Some((Network { prefix, route_map: None }, item.span())),
-            Err(wrong) => {
-                page.wrong(item.span(), format!("networks: {wrong}"), Hint::expected(NETWORKS));
-                None
-            }
-        },
-        DeValue::Table(table) => {
-            let mut keys = Section::new("networks", item.span(), table);
-            let net = keys.text(page, "prefix", "a prefix", in_family);
-            let net = keys.require(page, "prefix", net, "a prefix");
-            let route_map = uses.name(page, &mut keys, "route_map", Used::RouteMap);
-            keys.finish(page);
-            Some((Network { prefix: net?.value, route_map }, item.span()))
-        }
-        other => {
-            let message = format!("networks cannot have {}", kind_of(other));
-            page.wrong(item.span(), message, Hint::expected(NETWORKS));
-            None
-        }
-    });
-    for (network, at) in found {
-        if networks.iter().any(|other| other.prefix == network.prefix) {
-            let message = format!("{} is listed twice", network.prefix);
-            page.wrong(at, message, Hint::expected("each once"));
-        }
-        networks.push(network);
-    }
-    let redistribute = redistribute(page, &mut section, family, "bgp", uses);
-    let maximum_paths = section.number(page, "maximum_paths", 1..=64).map(|number| number as u16);
-    section.finish(page);
-    BgpFamily { networks, redistribute, maximum_paths }
 }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::policy::Family;
+use super::family::Family;
 use super::words::{Files, Redistribute, Used, Uses, prefix, redistribute, router_id, seconds, secret};
 use crate::interface::interface_name;
 use crate::mistake::{Hint, Page};
@@ -16,6 +16,10 @@ use crate::section::{Section, kind as kind_of, named, number_of};
 /// OSPF of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ospf {
+    /// The VRF; `None`: the main table.
+    pub vrf: Option<String>,
+    /// Of the main table: those of VRFs, by name.
+    pub vrfs: Vec<Ospf>,
     /// `None`: FRR's choice.
     pub router_id: Option<Ipv4Addr>,
     /// The rate, in Mbit/s, of an interface whose cost is 1; `None`: FRR's default.
@@ -111,9 +115,43 @@ pub(super) fn ospf(
     files: &mut Files,
 ) -> Ospf {
     let title = if family == Family::Ipv4 { "ospf" } else { "ospf6" };
+    let mut vrfs: Vec<Ospf> = Vec::new();
+    for (name, keys) in named(page, &mut section, "vrf", &format!("{title}.vrf")) {
+        match interface_name(name) {
+            Ok(name) => {
+                let title = format!("{title}.vrf.{name}");
+                vrfs.push(of_table(page, keys, &title, Some(name), family, uses, files));
+            }
+            Err(wrong) => page.wrong(keys.at.clone(), wrong, Hint::expected("the name of a VRF")),
+        }
+    }
+    let at = section.at.clone();
+    let main = of_table(page, section, title, None, family, uses, files);
+    // FRR has an interface in one VRF.
+    let mut seen: Vec<&str> = Vec::new();
+    for it in vrfs.iter().chain([&main]).flat_map(|it| &it.interfaces) {
+        if seen.contains(&it.name.as_str()) {
+            let message = format!("[{title}] has {} in two VRFs", it.name);
+            page.wrong(at.clone(), message, Hint::expected("each interface once"));
+        }
+        seen.push(&it.name);
+    }
+    Ospf { vrfs, ..main }
+}
+
+fn of_table(
+    page: &mut Page,
+    mut section: Section,
+    title: &str,
+    vrf: Option<String>,
+    family: Family,
+    uses: &mut Uses,
+    files: &mut Files,
+) -> Ospf {
     let router_id = router_id(page, &mut section);
+    let protocol = if family == Family::Ipv4 { "ospf" } else { "ospf6" };
     let bandwidth = section.number(page, "reference_bandwidth", 1..=4_294_967).map(|rate| rate as u32);
-    let redistribute = redistribute(page, &mut section, family, title, uses);
+    let redistribute = redistribute(page, &mut section, family, protocol, uses);
     let default = section.section(page, "default", &format!("[{title}.default]")).map(|mut keys| {
         let default = DefaultRoute {
             always: keys.flag(page, "always").unwrap_or(false),
@@ -144,7 +182,16 @@ pub(super) fn ospf(
         }
     }
     section.finish(page);
-    Ospf { router_id, reference_bandwidth: bandwidth, redistribute, default, areas, interfaces }
+    Ospf {
+        vrf,
+        vrfs: Vec::new(),
+        router_id,
+        reference_bandwidth: bandwidth,
+        redistribute,
+        default,
+        areas,
+        interfaces,
+    }
 }
 
 fn area_id(text: &str) -> Result<Ipv4Addr, String> {

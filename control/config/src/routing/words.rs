@@ -11,7 +11,8 @@ use notation::duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::policy::{Family, ListKind, Policy};
+use super::family::Family;
+use super::policy::{ListKind, Policy};
 use crate::mistake::{Hint, Page, near};
 use crate::secrets::Secret;
 use crate::section::{Section, kind as kind_of};
@@ -51,8 +52,11 @@ impl Used {
             Used::RouteMap => "route map",
             Used::PrefixList(_) | Used::List(ListKind::Prefixes(_)) => "prefix list",
             Used::List(ListKind::AsPath) => "AS path list",
-            Used::List(ListKind::Community) => "community list",
-            Used::List(ListKind::LargeCommunity) => "large community list",
+            Used::List(ListKind::Community | ListKind::CommunityPattern) => "community list",
+            Used::List(ListKind::LargeCommunity | ListKind::LargeCommunityPattern) => "large community list",
+            Used::List(ListKind::ExtendedCommunity | ListKind::ExtendedCommunityPattern) => {
+                "extended community list"
+            }
         }
     }
 
@@ -62,8 +66,11 @@ impl Used {
             Used::RouteMap => "route-map",
             Used::PrefixList(_) | Used::List(ListKind::Prefixes(_)) => "prefix-list",
             Used::List(ListKind::AsPath) => "as-path access-list",
-            Used::List(ListKind::Community) => "community-list",
-            Used::List(ListKind::LargeCommunity) => "large-community-list",
+            Used::List(ListKind::Community | ListKind::CommunityPattern) => "community-list",
+            Used::List(ListKind::LargeCommunity | ListKind::LargeCommunityPattern) => "large-community-list",
+            Used::List(ListKind::ExtendedCommunity | ListKind::ExtendedCommunityPattern) => {
+                "extcommunity-list"
+            }
         }
     }
 }
@@ -87,7 +94,7 @@ impl Uses {
     pub fn check(&self, page: &mut Page, policy: &Policy, lines: &str) {
         for (used, name, at) in &self.0 {
             let lists = |wanted: ListKind| {
-                let kinds = policy.lists.iter().filter(move |list| list.kind == wanted);
+                let kinds = policy.lists.iter().filter(move |list| list.kind.base() == wanted);
                 kinds.map(|list| list.name.as_str()).collect::<Vec<_>>()
             };
             let known: Vec<&str> = match used {
@@ -175,6 +182,43 @@ pub(super) fn seconds(
     found.map(|found| found.value)
 }
 
+/// Whole minutes.
+pub(super) fn minutes(
+    page: &mut Page,
+    section: &mut Section,
+    key: &'static str,
+    range: RangeInclusive<u64>,
+) -> Option<u16> {
+    let expected = format!("whole minutes from \"{}m\" to \"{}m\"", range.start(), range.end());
+    let found = section.text(page, key, &expected, |text| match duration(text) {
+        Some(time)
+            if time.subsec_nanos() == 0
+                && time.as_secs().is_multiple_of(60)
+                && range.contains(&(time.as_secs() / 60)) =>
+        {
+            Ok((time.as_secs() / 60) as u16)
+        }
+        Some(_) => Err(format!("{text:?} is out of range")),
+        None => Err(format!("{text:?} is not a time")),
+    });
+    found.map(|found| found.value)
+}
+
+/// A whole number, or one of some words.
+pub(super) fn number_or<T: Copy>(
+    page: &mut Page,
+    section: &mut Section,
+    key: &'static str,
+    range: RangeInclusive<u64>,
+    words: &[(&'static str, T)],
+    of: impl Fn(u64) -> T,
+) -> Option<T> {
+    match section.value(key)?.get_ref() {
+        DeValue::String(_) => section.choice(page, key, words),
+        _ => section.number(page, key, range).map(of),
+    }
+}
+
 /// A prefix without bits behind its length.
 pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     let net: IpNet = text.parse().map_err(|_| format!("{text:?} is no prefix"))?;
@@ -183,6 +227,19 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
         false => Err(format!("{text:?} has bits behind its length; perhaps meant: \"{}\"", net.trunc())),
     }
 }
+
+/// Whose routes there are, as FRR calls them.
+pub(crate) const PROTOCOLS: [(&str, &str); 9] = [
+    ("connected", "connected"),
+    ("kernel", "kernel"),
+    ("static", "static"),
+    ("bgp", "bgp"),
+    ("ospf", "ospf"),
+    ("ospf6", "ospf6"),
+    ("rip", "rip"),
+    ("ripng", "ripng"),
+    ("isis", "isis"),
+];
 
 /// Where routes of a family come from.
 fn protocols(family: Family) -> [(&'static str, &'static str); 7] {

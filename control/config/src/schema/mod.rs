@@ -5,6 +5,7 @@
 //! readers for every key here, and holds what they know against it, so neither has a key that the
 //! other lacks (`tests/schema.rs`).
 
+mod bgp;
 mod forwarding;
 mod json;
 mod machine;
@@ -232,9 +233,13 @@ pub static ROOT: &[Key] = &[
         "routing rules, which Linux gets",
     ),
     key("routing", Shape::Table(routing::ROUTING), "how FRR is reached, and lines of its own"),
-    key("bgp", Shape::Table(routing::BGP), "BGP, by FRR"),
+    key("bgp", Shape::Table(bgp::BGP), "BGP, by FRR"),
     key("ospf", Shape::Table(routing::OSPF), "OSPF for IPv4, by FRR"),
     key("ospf6", Shape::Table(routing::OSPF6), "OSPF for IPv6, by FRR"),
+    key("isis", Shape::Table(routing::ISIS), "IS-IS, by FRR"),
+    key("rip", Shape::Table(routing::RIP), "RIP, by FRR"),
+    key("ripng", Shape::Table(routing::RIPNG), "RIP for IPv6, by FRR"),
+    key("pim", Shape::Table(routing::PIM), "PIM and IGMP, by FRR"),
     key("policy", Shape::Table(routing::POLICY), "lists and route maps of FRR's"),
     key("workers", Shape::Table(machine::WORKERS), "threads that forward, and their cores"),
     key("memory", Shape::Table(machine::MEMORY), "packet buffers"),

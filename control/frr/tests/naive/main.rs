@@ -26,7 +26,7 @@ impl Frr {
         for line in text.lines().map(str::trim) {
             if line.starts_with("exit") {
                 assert!(context.pop().is_some(), "out of nothing");
-            } else if is_context(line) {
+            } else if is_context(context.last(), line) {
                 self.enters(line);
                 context.push(line.to_owned());
                 self.lines(&context);
@@ -47,25 +47,34 @@ impl Frr {
 
     fn takes(&mut self, context: &[String], line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
+        // What is told its default has none.
+        let usual = ["detect-multiplier 3", "transmit-interval 300", "receive-interval 300"];
+        if usual.contains(&line) {
+            return self.removes(context, words[0]);
+        }
         if let ["no", rest @ ..] = &words[..] {
             // What is off by default.
-            if rest == ["bgp", "default", "ipv4-unicast"] || rest == ["bgp", "ebgp-requires-policy"] {
+            if is_usual(rest) {
                 return self.adds(context, line);
             }
             return self.removes(context, &rest.join(" "));
         }
-        if line == "bgp default ipv4-unicast" || line == "bgp ebgp-requires-policy" {
-            return self.removes(context, &format!("no {line}"));
+        if is_usual(&words) {
+            self.lines(context).retain(|old| old.strip_prefix("no ") != Some(line));
+            return;
         }
         self.adds(context, line);
     }
 
     fn adds(&mut self, context: &[String], line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
-        if words[0] == "neighbor" && words[2] != "remote-as" {
-            let known = format!("neighbor {} remote-as ", words[1]);
+        if words[0] == "neighbor" && words.len() > 2 && !is_made(&words) {
+            let known = |line: &String| {
+                let made: Vec<&str> = line.split(' ').collect();
+                made[0] == "neighbor" && made[1] == words[1] && is_made(&made)
+            };
             let lines = self.lines(&context[..1]);
-            assert!(lines.iter().any(|line| line.starts_with(&known)), "no such neighbour: {line}");
+            assert!(lines.iter().any(known), "no such neighbour: {line}");
             let other = match words[2] {
                 "ebgp-multihop" => "ttl-security",
                 "ttl-security" => "ebgp-multihop",
@@ -73,6 +82,21 @@ impl Frr {
             };
             let other = format!("neighbor {} {other} ", words[1]);
             assert!(!lines.iter().any(|line| line.starts_with(&other)), "{line}");
+        }
+        if let ["bgp", "listen", "range", ..] = words[..] {
+            let group = format!("neighbor {} peer-group", words[5]);
+            let lines = self.lines(context);
+            assert!(lines.contains(&group), "no such group: {line}");
+            let same = format!("bgp listen range {} ", words[3]);
+            assert!(!lines.iter().any(|other| other != line && other.starts_with(&same)), "{line}");
+        }
+        if words.last() == Some(&"activate") && words[0] == "neighbor" {
+            let (of, labeled) = match &context[1] {
+                it if it.ends_with(" labeled-unicast") => (it.replace("labeled-unicast", "unicast"), true),
+                it => (it.replace("unicast", "labeled-unicast"), it.ends_with(" unicast")),
+            };
+            let other = vec![context[0].clone(), of];
+            assert!(!(labeled && self.lines(&other).iter().any(|it| it == line)), "in both families: {line}");
         }
         let once = once(line);
         let lines = self.lines(context);
@@ -86,7 +110,8 @@ impl Frr {
                 .filter(|option| old.split(' ').any(|word| word == *option))
                 .collect();
             let has = |option: &&str| line.split(' ').any(|word| word == *option);
-            if ["redistribute", "default-information", "network"].contains(&words[0]) {
+            let of_isis = context[0].starts_with("router isis ");
+            if !of_isis && ["redistribute", "default-information", "network"].contains(&words[0]) {
                 assert!(old_options.iter().all(has), "{old} keeps an option: {line}");
             }
             line.clone_into(old);
@@ -109,14 +134,19 @@ impl Frr {
 
     fn removes(&mut self, context: &[String], what: &str) {
         let words: Vec<&str> = what.split(' ').collect();
-        let begins = |line: &str| line == what || line.starts_with(&format!("{what} "));
-        if context.is_empty() && is_context(what) {
+        // What has options of its own, which stay.
+        let alone = what == "bgp graceful-restart" || what.ends_with(" next-hop-self");
+        let begins = |line: &str| line == what || !alone && line.starts_with(&format!("{what} "));
+        if is_context(context.last(), what) {
             let before = self.0.len();
-            self.0.retain(|(other, _)| other.first().is_none_or(|first| first != what));
+            let gone = [context, &[what.to_owned()]].concat();
+            self.0.retain(|(other, _)| !other.starts_with(&gone));
             assert!(self.0.len() < before, "there is no {what}");
-        } else if words[0] == "neighbor" && words.len() == 2 {
+        } else if words[0] == "neighbor" && matches!(words[2..], [] | ["peer-group"]) {
+            let about = words[..2].join(" ");
+            let begins = |line: &str| line == about || line.starts_with(&format!("{about} "));
             for (_, lines) in self.0.iter_mut().filter(|(other, _)| other.starts_with(context)) {
-                lines.retain(|line| !begins(line));
+                lines.retain(|line| !begins(line.strip_prefix("no ").unwrap_or(line)));
             }
         } else {
             let lines = self.lines(context);
@@ -143,25 +173,70 @@ impl Frr {
     }
 }
 
-fn is_context(line: &str) -> bool {
-    ["router ", "interface ", "route-map ", "address-family "].iter().any(|head| line.starts_with(head))
+/// By which a neighbour or a group is there.
+fn is_made(words: &[&str]) -> bool {
+    words[2] == "interface" || words[2] == "remote-as" || words[2..] == ["peer-group"]
+}
+
+/// What is on by default.
+fn is_usual(words: &[&str]) -> bool {
+    matches!(words, ["bgp", "default", "ipv4-unicast"] | ["bgp", "ebgp-requires-policy"])
+        || words.get(2) == Some(&"send-community")
+}
+
+fn is_context(above: Option<&String>, line: &str) -> bool {
+    let heads: &[&str] = match above.map(String::as_str) {
+        None => &["router ", "interface ", "route-map "],
+        Some("bfd") => &["profile ", "peer "],
+        Some(bgp) if bgp.starts_with("router bgp ") => &["address-family ", "bmp targets "],
+        Some(_) => &[],
+    };
+    heads.iter().any(|head| line.starts_with(head)) || above.is_none() && line == "bfd"
 }
 
 /// What there is once, of which a line is one.
 fn once(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let count = match words[0] {
-        "neighbor" => match words[2] {
+        "neighbor" if words.len() > 2 => match words[2] {
             "route-map" | "prefix-list" | "filter-list" => {
                 return Some(format!("{} {} {}", words[1], words[2], words[4]));
             }
             "bfd" => words.len().min(4),
+            "next-hop-self" => words.len(),
+            "remove-private-AS" => return None,
+            "addpath-tx-all-paths" | "addpath-tx-bestpath-per-AS" => {
+                return Some(format!("{} addpath", words[1]));
+            }
+            it if it.starts_with("graceful-restart") => return Some(format!("{} restart", words[1])),
+            "send-community" => words.len(),
             "timers" if words[3] == "connect" => 4,
             _ => 3,
         },
+        "redistribute" if matches!(words[1], "ipv4" | "ipv6") => 4,
+        "default-information" if matches!(words.get(2), Some(&("ipv4" | "ipv6"))) => 4,
+        "is-type" | "net" | "lsp-mtu" | "area-password" | "domain-password" | "default-metric" => 1,
+        "isis" => 2,
+        "ip" if words[1] == "rip" => 4,
+        "ip" if matches!(
+            words[..],
+            ["ip", "pim" | "igmp", "hello" | "drpriority" | "version" | "query-interval", _]
+        ) =>
+        {
+            3
+        }
+        "ip" if line.starts_with("ip pim ssm ") => 3,
         "redistribute" | "network" | "default-information" | "timers" | "auto-cost" => 2,
-        "maximum-paths" | "description" => 1,
+        "distance" | "aggregate-address" => 2,
+        "maximum-paths" if words[1] == "ibgp" => 2,
+        "rd" | "rt" | "label" | "route-map" if words[1] == "vpn" => 3,
+        "rd" => 1,
+        "bgp" if words[1] == "dampening" || line.starts_with("bgp listen limit") => 2,
+        "bgp" if words[1] == "graceful-restart" && words.len() > 3 => 3,
+        "maximum-paths" | "description" | "on-match" => 1,
         "ospf" | "ospf6" => 2,
+        "detect-multiplier" | "transmit-interval" | "receive-interval" | "minimum-ttl" => 1,
+        "profile" => 1,
         "bgp" if words[1] == "router-id" => 2,
         "ip" | "ipv6" if words[1].starts_with("ospf") => {
             if words[2] == "message-digest-key" {
@@ -171,7 +246,9 @@ fn once(line: &str) -> Option<String> {
             }
         }
         "ip" | "ipv6" if words[1] == "prefix-list" => 5,
-        "match" | "set" if words[1] == "ip" || words[1] == "ipv6" => words.len() - 1,
+        "set" if words[1] == "ipv6" && words.len() == 4 => return None,
+        "match" | "set" if words[1] == "ip" || words[1] == "ipv6" => words.len().min(5) - 1,
+        "set" if words[1] == "extcommunity" || words[1] == "as-path" => 3,
         "match" | "set" => 2,
         _ => return None,
     };

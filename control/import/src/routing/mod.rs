@@ -4,9 +4,11 @@
 //! that would tell FRR anything that it has not is left out again. What FRR has beyond the sections
 //! goes to `[routing] frr`, line by line. So the first plan has nothing to tell.
 
+mod bfd;
 mod bgp;
 mod ospf;
 mod policy;
+mod protocol;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -37,7 +39,7 @@ const OWN: [&str; 14] = [
 ];
 
 /// Words that a secret stands behind.
-const SECRETS: [&str; 4] = ["password", "authentication-key", "md5", "key-string"];
+const SECRETS: [&str; 5] = ["password", "authentication-key", "md5", "key-string", "string"];
 
 impl Draft {
     /// What FRR has: what `show running-config` prints. `sockets`: where its daemons have theirs.
@@ -65,7 +67,9 @@ impl Draft {
         let mut text = Vec::new();
         let (lists, names) = policy::policy(&running);
         text.extend(bgp::bgp(&running, &names));
+        text.extend(bfd::bfd(&running));
         text.extend(ospf::ospf(&running, &names));
+        text.extend(protocol::protocols(&running, &names));
         text.extend(lists);
         let mut sections = text.concat();
         // What is named may be in the block at last.

@@ -18,7 +18,28 @@ pub(super) fn ospf(running: &Config, names: &Names) -> Vec<String> {
 fn one(running: &Config, names: &Names, section: &str, head: &str) -> Option<String> {
     let of = |node: &&Node| node.line.starts_with("router ospf") || node.line.starts_with("interface ");
     let running = &Config(running.0.iter().filter(of).cloned().collect());
-    let node = running.context(&format!("router {section}"))?;
+    let main = table(running, names, section, section, head, None)?;
+    let mut whole = main;
+    let vrfs = running.0.iter().filter_map(|node| node.line.strip_prefix(&format!("router {section} vrf ")));
+    for vrf in vrfs {
+        let title = format!("{section}.vrf.{}", name(vrf));
+        whole += &table(running, names, section, &title, head, Some((vrf, &whole))).unwrap_or_default();
+    }
+    Some(whole + "\n")
+}
+
+/// OSPF of a table; of a VRF with what comes before it.
+fn table(
+    running: &Config,
+    names: &Names,
+    section: &str,
+    title: &str,
+    head: &str,
+    vrf: Option<(&str, &str)>,
+) -> Option<String> {
+    let of_vrf = vrf.map_or_else(String::new, |(vrf, _)| format!(" vrf {vrf}"));
+    let before = vrf.map_or("", |(_, before)| before);
+    let node = running.context(&format!("router {section}{of_vrf}"))?;
     let mut own = Vec::new();
     let mut redistribute = Vec::new();
     let (mut default, mut areas) = (None, BTreeMap::<&str, (Option<&str>, Vec<&str>)>::new());
@@ -50,21 +71,22 @@ fn one(running: &Config, names: &Names, section: &str, head: &str) -> Option<Str
     let mut parts = Vec::new();
     parts.extend(default.map(|keys| {
         let keys: String = keys.iter().map(|key| format!("{key}\n")).collect();
-        format!("\n[{section}.default]\n{keys}")
+        format!("\n[{title}.default]\n{keys}")
     }));
     for (area, (kind, ranges)) in areas {
-        let mut lines = vec![format!("\n[{section}.area.{}]", text(area))];
+        let mut lines = vec![format!("\n[{title}.area.{}]", text(area))];
         lines.extend(kind.map(|kind| format!("kind = {}", text(kind))));
         if !ranges.is_empty() {
             lines.push(format!("ranges = {}", crate::write::list(&ranges)));
         }
         parts.push(lines.join("\n") + "\n");
     }
-    let start = keys(&format!("[{section}]\n"), own, running);
-    for it in running.0.iter().filter(|node| node.line.starts_with("interface ")) {
-        parts.extend(interface(it, section, head, &start, running));
-    }
-    pieces(&start, parts, running).map(|text| text + "\n")
+    let gap = if before.is_empty() { "" } else { "\n" };
+    let start = keys(&format!("{before}{gap}[{title}]\n"), own, running);
+    // FRR does not say of which VRF an interface is: it stays with the main table.
+    let interfaces = running.0.iter().filter(|node| vrf.is_none() && node.line.starts_with("interface "));
+    parts.extend(interfaces.filter_map(|it| interface(it, section, head, &start, running)));
+    pieces(&start, parts, running).map(|text| text[before.len()..].to_owned())
 }
 
 fn interface(node: &Node, section: &str, head: &str, start: &str, running: &Config) -> Option<String> {

@@ -8,12 +8,16 @@ use super::{Names, fits};
 use crate::write::{list, name, text};
 
 /// The kinds of lists: how FRR's lines begin, the key, and by what they are named.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("ip prefix-list ", "prefix_list", "prefix-list"),
     ("ipv6 prefix-list ", "prefix_list", "prefix-list"),
     ("bgp as-path access-list ", "as_path_list", "as-path"),
     ("bgp community-list standard ", "community_list", "community"),
     ("bgp large-community-list standard ", "large_community_list", "large-community"),
+    ("bgp extcommunity-list standard ", "extended_community_list", "extended-community"),
+    ("bgp community-list expanded ", "community_pattern", "community"),
+    ("bgp large-community-list expanded ", "large_community_pattern", "large-community"),
+    ("bgp extcommunity-list expanded ", "extended_community_pattern", "extended-community"),
 ];
 
 /// Whether a line is of a list or a route map.
@@ -97,6 +101,16 @@ fn covers(running: &Config, called: &str, entries: usize) -> bool {
     KINDS.iter().any(|(head, _, _)| of(head) == entries)
 }
 
+/// A list of one kind or of its patterns, which FRR names alike.
+fn either(
+    has: &impl Fn(&str, &str) -> bool,
+    list: &'static str,
+    pattern: &'static str,
+    called: &str,
+) -> Option<String> {
+    (has(list, called) || has(pattern, called)).then(|| format!("{list} = {}", text(called)))
+}
+
 /// An entry of a route map, if all of it can be said.
 fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option<String> {
     let words: Vec<&str> = node.line.split(' ').collect();
@@ -109,12 +123,39 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
         match words.as_slice() {
             ["description", rest @ ..] => lines.push(format!("description = {}", text(&rest.join(" ")))),
             ["on-match", "next"] => lines.push("on_match = \"next\"".to_owned()),
+            ["on-match", "goto", entry] => lines.push(format!("on_match = {}", super::number(entry)?)),
             ["match", "ip" | "ipv6", "address", "prefix-list", list] => {
                 matches.push(known("prefix_list", list)?)
             }
+            ["match", "ip" | "ipv6", "next-hop", "prefix-list", list] => {
+                matches.push(known("prefix_list", list)?.replacen("prefix_list", "next_hop_list", 1));
+            }
+            ["match", "ip", "route-source", "prefix-list", list] => {
+                matches.push(known("prefix_list", list)?.replacen("prefix_list", "route_source_list", 1));
+            }
+            ["match", "ip" | "ipv6", "next-hop", "address", hop] => {
+                matches.push(format!("next_hop = {}", text(hop)));
+            }
+            ["match", "extcommunity", list] => {
+                matches.push(either(&has, "extended_community_list", "extended_community_pattern", list)?)
+            }
+            ["match", "source-vrf", vrf] => matches.push(format!("source_vrf = {}", text(vrf))),
+            ["match", "source-protocol", from] => matches.push(format!("source_protocol = {}", text(from))),
+            ["match", "rpki", state] => matches.push(format!("rpki = {}", text(state))),
+            ["match", "origin", origin] => matches.push(format!("origin = {}", text(origin))),
+            ["match", "probability", value] => {
+                matches.push(format!("probability = {}", super::number(value)?))
+            }
+            ["match", "local-preference", value] => {
+                matches.push(format!("local_preference = {}", super::number(value)?));
+            }
             ["match", "as-path", list] => matches.push(known("as_path_list", list)?),
-            ["match", "community", list] => matches.push(known("community_list", list)?),
-            ["match", "large-community", list] => matches.push(known("large_community_list", list)?),
+            ["match", "community", list] => {
+                matches.push(either(&has, "community_list", "community_pattern", list)?);
+            }
+            ["match", "large-community", list] => {
+                matches.push(either(&has, "large_community_list", "large_community_pattern", list)?);
+            }
             ["match", key @ ("interface" | "peer"), value] => {
                 let key = if *key == "peer" { "neighbour" } else { key };
                 matches.push(format!("{key} = {}", text(value)));
@@ -125,7 +166,7 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
             ["set", "local-preference", value] => {
                 sets.push(format!("local_preference = {}", super::number(value)?));
             }
-            ["set", key @ ("metric" | "weight" | "tag"), value] => {
+            ["set", key @ ("metric" | "weight" | "tag" | "distance" | "table"), value] => {
                 sets.push(format!("{key} = {}", super::number(value)?));
             }
             ["set", "origin", value] => sets.push(format!("origin = {}", text(value))),
@@ -135,6 +176,32 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
             ["set", "ip", "next-hop", hop] | ["set", "ipv6", "next-hop", "global", hop] => {
                 sets.push(format!("next_hop = {}", text(hop)));
             }
+            ["set", "ipv6", "next-hop", "local", hop] => {
+                sets.push(format!("next_hop_local = {}", text(hop)));
+            }
+            ["set", "ipv6", "next-hop", word] => sets.push(format!("next_hop_ipv6 = {}", text(word))),
+            ["set", "src", source] => sets.push(format!("source = {}", text(source))),
+            ["set", "originator-id", id] => sets.push(format!("originator_id = {}", text(id))),
+            ["set", "atomic-aggregate"] => sets.push("atomic_aggregate = true".to_owned()),
+            ["set", "comm-list", called, "delete"] => {
+                either(&has, "community_list", "community_pattern", called)?;
+                sets.push(format!("delete_communities = {}", text(called)));
+            }
+            ["set", "large-comm-list", called, "delete"] => {
+                either(&has, "large_community_list", "large_community_pattern", called)?;
+                sets.push(format!("delete_large_communities = {}", text(called)));
+            }
+            ["set", "extcommunity", kind @ ("rt" | "soo"), values @ ..] => {
+                let key = if *kind == "rt" { "route_targets" } else { "site_of_origin" };
+                sets.push(format!("{key} = {}", list(values)));
+            }
+            ["set", "as-path", "prepend", "last-as", times] => {
+                sets.push(format!("as_path_prepend_last = {}", super::number(times)?));
+            }
+            ["set", "as-path", "exclude", path @ ..] => {
+                let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
+                sets.push(format!("as_path_exclude = [{}]", path?.join(", ")));
+            }
             ["set", "as-path", "prepend", path @ ..] => {
                 let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
                 sets.push(format!("as_path_prepend = [{}]", path?.join(", ")));
@@ -142,6 +209,7 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
             ["set", kind @ ("community" | "large-community"), values @ ..] => {
                 let key = kind.replace('-', "_");
                 let (key, values) = match values {
+                    ["none"] => (key, &[][..]),
                     [values @ .., "additive"] => (format!("add_{key}"), values),
                     values => (key, values),
                 };

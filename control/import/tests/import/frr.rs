@@ -133,7 +133,6 @@ router bgp 65001
  neighbor INSIDE remote-as internal
  neighbor INSIDE password geheim2
  neighbor 10.0.0.9 peer-group INSIDE
- neighbor 192.0.2.7 local-as 65099
  address-family ipv4 unicast
   neighbor INSIDE next-hop-self
   neighbor 192.0.2.7 filter-list GONE out
@@ -155,6 +154,7 @@ description = "the first one"
 password = "geheim3"
 keepalive = "10s"
 hold = "30s"
+local_as = { as = 65099 }
 [bgp.neighbour."192.0.2.7".ipv4]
 prefix_list_in = "ANY"
 route_map_out = "OUT"

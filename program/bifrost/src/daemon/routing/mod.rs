@@ -83,9 +83,9 @@ fn shown(command: &Command) -> String {
 /// A line whose secret is not shown.
 fn covered(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
-    let secret = words
-        .iter()
-        .position(|word| matches!(*word, "password" | "authentication-key" | "md5" | "key-string"));
+    let secret = words.iter().position(|word| {
+        matches!(*word, "password" | "authentication-key" | "md5" | "key-string" | "string")
+    });
     match secret {
         Some(at) if at + 1 < words.len() => format!("{} ***", words[..=at].join(" ")),
         _ => line.to_owned(),

@@ -42,6 +42,16 @@ fn needed(routing: &Routing) -> Vec<(&'static str, &'static str)> {
     needed.extend(routing.bgp.as_ref().map(|_| ("bgpd", "[bgp]")));
     needed.extend(routing.ospf.as_ref().map(|_| ("ospfd", "[ospf]")));
     needed.extend(routing.ospf6.as_ref().map(|_| ("ospf6d", "[ospf6]")));
+    for (name, daemon, section) in [
+        ("isis", "isisd", "[isis]"),
+        ("rip", "ripd", "[rip]"),
+        ("ripng", "ripngd", "[ripng]"),
+        ("pim", "pimd", "[pim]"),
+    ] {
+        let has = routing.protocols().iter().any(|(other, it)| *other == name && it.is_some());
+        needed.extend(has.then_some((daemon, section)));
+    }
+    needed.extend(routing.bfd.as_ref().map(|_| ("bfdd", "[routing.bfd]")));
     needed
 }
 

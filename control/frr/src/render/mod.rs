@@ -1,15 +1,16 @@
 //! What a file says as FRR's lines, in the form in which `show running-config` has them: so that
 //! what FRR has can be compared with them.
 
+mod bfd;
+mod bgp;
+mod rpki;
+
 use config::{
-    Area, AreaKind, BgpInstance, Family, ListKind, Neighbour, NeighbourFamily, Originate, Ospf,
-    OspfInterface, Policy, Redistribute, RemoteAs, Routing,
+    Area, AreaKind, Family, Lines, ListKind, Ospf, OspfInterface, Policy, Protocol, Redistribute, Routing,
 };
 
+use self::bgp::{EXPLICIT, head, instance};
 use crate::tree::{Config, Node};
-
-/// By which each neighbour says what it exchanges. Without it all exchange IPv4, and say when not.
-const EXPLICIT: &str = "no bgp default ipv4-unicast";
 
 /// All that FRR is to have of a file.
 pub fn render(routing: &Routing) -> Config {
@@ -26,11 +27,16 @@ pub fn render_for(routing: &Routing, running: &Config) -> Config {
         let explicit = there.is_none_or(|there| there.children.iter().any(|child| child.line == EXPLICIT));
         config.0.push(instance(bgp, explicit));
     }
+    let rpki = routing.bgp.as_ref().and_then(|bgp| bgp.rpki.as_ref());
+    config.0.extend(rpki.map(rpki::rpki));
+    config.0.extend(routing.bfd.as_ref().map(bfd::bfd));
     for (ospf, six) in [(&routing.ospf, false), (&routing.ospf6, true)] {
-        let Some(ospf) = ospf else { continue };
-        config.0.push(router(ospf, six));
-        config.merge(Config(ospf.interfaces.iter().map(|it| interface(it, six)).collect()));
+        for ospf in ospf.iter().flat_map(|main| [main].into_iter().chain(&main.vrfs)) {
+            config.0.push(router(ospf, six));
+            config.merge(Config(ospf.interfaces.iter().map(|it| interface(it, six)).collect()));
+        }
     }
+    routing.protocols().into_iter().filter_map(|(_, it)| it).for_each(|it| protocol(it, &mut config));
     config.merge(Config::parse(&routing.lines));
     config
 }
@@ -47,6 +53,10 @@ fn lists(policy: &Policy, nodes: &mut Vec<Node>) {
             ListKind::AsPath => "bgp as-path access-list",
             ListKind::Community => "bgp community-list standard",
             ListKind::LargeCommunity => "bgp large-community-list standard",
+            ListKind::ExtendedCommunity => "bgp extcommunity-list standard",
+            ListKind::CommunityPattern => "bgp community-list expanded",
+            ListKind::LargeCommunityPattern => "bgp large-community-list expanded",
+            ListKind::ExtendedCommunityPattern => "bgp extcommunity-list expanded",
         };
         let entries = list.entries.iter().zip(1..);
         nodes.extend(
@@ -58,108 +68,6 @@ fn lists(policy: &Policy, nodes: &mut Vec<Node>) {
             let action = if entry.permit { "permit" } else { "deny" };
             let line = format!("route-map {} {action} {}", map.name, entry.seq);
             nodes.push(context(line, entry.lines.clone()));
-        }
-    }
-}
-
-fn head(bgp: &BgpInstance) -> String {
-    let vrf = bgp.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
-    format!("router bgp {}{vrf}", bgp.asn)
-}
-
-fn instance(bgp: &BgpInstance, explicit: bool) -> Node {
-    let mut lines = Vec::new();
-    lines.extend(bgp.router_id.map(|id| format!("bgp router-id {id}")));
-    if bgp.log_neighbour_changes {
-        lines.push("bgp log-neighbor-changes".to_owned());
-    }
-    if !bgp.ebgp_requires_policy {
-        lines.push("no bgp ebgp-requires-policy".to_owned());
-    }
-    if explicit {
-        lines.push(EXPLICIT.to_owned());
-    }
-    if bgp.graceful_restart {
-        lines.push("bgp graceful-restart".to_owned());
-    }
-    lines.extend(bgp.timers.map(|(keepalive, hold)| format!("timers bgp {keepalive} {hold}")));
-    bgp.neighbours.iter().for_each(|it| neighbour(it, &mut lines));
-    let mut node = context(head(bgp), lines);
-    for (at, family) in Family::BOTH.into_iter().enumerate() {
-        let mut lines = Vec::new();
-        for network in &bgp.families[at].networks {
-            lines.push(format!("network {}{}", network.prefix, by(&network.route_map)));
-        }
-        lines.extend(bgp.families[at].redistribute.iter().map(redistribute));
-        let usual = !explicit && family == Family::Ipv4;
-        for it in &bgp.neighbours {
-            match (&it.families[at], usual) {
-                (Some(exchanged), _) => exchange(it, exchanged, usual, &mut lines),
-                (None, true) => lines.push(format!("no neighbor {} activate", it.address)),
-                (None, false) => {}
-            }
-        }
-        lines.extend(bgp.families[at].maximum_paths.map(|paths| format!("maximum-paths {paths}")));
-        if !lines.is_empty() {
-            node.children.push(context(format!("address-family {} unicast", family.key()), lines));
-        }
-    }
-    node
-}
-
-fn neighbour(it: &Neighbour, lines: &mut Vec<String>) {
-    let mut say = |what: String| lines.push(format!("neighbor {} {what}", it.address));
-    say(match it.remote_as {
-        RemoteAs::Number(number) => format!("remote-as {number}"),
-        RemoteAs::Internal => "remote-as internal".to_owned(),
-        RemoteAs::External => "remote-as external".to_owned(),
-    });
-    it.description.iter().for_each(|text| say(format!("description {text}")));
-    it.password.iter().for_each(|password| say(format!("password {}", password.reveal())));
-    if !it.enabled {
-        say("shutdown".to_owned());
-    }
-    if it.passive {
-        say("passive".to_owned());
-    }
-    it.ebgp_multihop.iter().for_each(|hops| say(format!("ebgp-multihop {hops}")));
-    it.ttl_security.iter().for_each(|hops| say(format!("ttl-security hops {hops}")));
-    if let Some(profile) = &it.bfd {
-        say("bfd".to_owned());
-        profile.iter().for_each(|profile| say(format!("bfd profile {profile}")));
-    }
-    it.update_source.iter().for_each(|source| say(format!("update-source {source}")));
-    it.timers.iter().for_each(|(keepalive, hold)| say(format!("timers {keepalive} {hold}")));
-    it.connect_retry.iter().for_each(|time| say(format!("timers connect {time}")));
-}
-
-fn exchange(it: &Neighbour, family: &NeighbourFamily, usual: bool, lines: &mut Vec<String>) {
-    let mut say = |what: String| lines.push(format!("neighbor {} {what}", it.address));
-    if !usual {
-        say("activate".to_owned());
-    }
-    for (is, what) in [
-        (family.next_hop_self, "next-hop-self"),
-        (family.route_reflector_client, "route-reflector-client"),
-        (family.soft_reconfiguration, "soft-reconfiguration inbound"),
-    ] {
-        if is == Some(true) {
-            say(what.to_owned());
-        }
-    }
-    match &family.default_originate {
-        None | Some(Originate::Never) => {}
-        Some(Originate::Always) => say("default-originate".to_owned()),
-        Some(Originate::By(map)) => say(format!("default-originate route-map {map}")),
-    }
-    family.maximum_prefix.iter().for_each(|most| say(format!("maximum-prefix {most}")));
-    for (names, what) in [
-        (&family.prefix_list, "prefix-list"),
-        (&family.route_map, "route-map"),
-        (&family.as_path_list, "filter-list"),
-    ] {
-        for (name, direction) in names.iter().zip(["in", "out"]) {
-            name.iter().for_each(|name| say(format!("{what} {name} {direction}")));
         }
     }
 }
@@ -178,6 +86,19 @@ fn metric_type(kind: Option<u8>) -> &'static str {
     if kind == Some(1) { " metric-type 1" } else { "" }
 }
 
+fn protocol(it: &Protocol, config: &mut Config) {
+    let lines = |lines: &Lines| -> Vec<String> {
+        let secret = lines.secret.iter().map(|(head, secret)| format!("{head} {}", secret.reveal()));
+        lines.plain.iter().cloned().chain(secret).collect()
+    };
+    match &it.context {
+        Some(line) => config.0.push(context(line, lines(&it.lines))),
+        None => config.0.extend(lines(&it.lines).into_iter().map(Node::new)),
+    }
+    let interfaces = it.interfaces.iter().map(|(name, it)| context(format!("interface {name}"), lines(it)));
+    config.merge(Config(interfaces.filter(|node| !node.children.is_empty()).collect()));
+}
+
 fn router(ospf: &Ospf, six: bool) -> Node {
     let name = if six { "ospf6" } else { "ospf" };
     let mut lines = Vec::new();
@@ -191,7 +112,8 @@ fn router(ospf: &Ospf, six: bool) -> Node {
         let (kind, map) = (metric_type(default.metric_type), by(&default.route_map));
         lines.push(format!("default-information originate{always}{metric}{kind}{map}"));
     }
-    context(format!("router {name}"), lines)
+    let vrf = ospf.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
+    context(format!("router {name}{vrf}"), lines)
 }
 
 fn area(area: &Area, lines: &mut Vec<String>) {

@@ -263,6 +263,78 @@ fn a_default_route_is_told_by_ospf_while_bgp_has_one() {
     );
 }
 
+/// Keys of the neighbour's, of which edits choose.
+const NEIGHBOUR: [&[&str]; 8] = [
+    &["", "description = \"one\"", "description = \"another\""],
+    &["", "keepalive = \"5s\"\nhold = \"15s\""],
+    &["", "", "update_source = \"10.2.0.1\""],
+    &["", "advertisement_interval = \"1s\""],
+    &["", "", "graceful_restart = \"helper\"", "graceful_restart = \"off\""],
+    &["", "", "ebgp_multihop = 3"],
+    &["", "bfd = false"],
+    &["", "", "extended_next_hop = true"],
+];
+/// And of what is exchanged with it.
+const EXCHANGED: [&[&str]; 8] = [
+    &["prefix_list_in = \"wanted\"", "prefix_list_in = \"all\"", ""],
+    &["", "route_map_in = \"in\""],
+    &["", "next_hop_self = true"],
+    &["", "allowas_in = 2"],
+    &["", "send_community = [\"large\"]"],
+    &["", "", "add_path = \"all\""],
+    &["", "maximum_prefix = 100\nmaximum_prefix_warning_only = true"],
+    &["", "weight = 7", "frobnicate = 1"],
+];
+
+/// Random edits, of which some are wrong: those change nothing; after the others FRR has what the
+/// file says, and the session was reset if that was told, and only then. `EDITS` says how many.
+#[test]
+fn sessions_are_reset_as_was_told_and_not_else() {
+    let Some(net) = net() else { return };
+    let established = || {
+        wait_for("the session", SOON, || {
+            let state = net.ours.show("show bgp neighbors json").map_err(|error| error.to_string())?;
+            match state["10.2.0.2"]["bgpState"].as_str() {
+                Some("Established") => Ok(()),
+                state => Err(format!("{state:?}")),
+            }
+        })
+        .unwrap();
+    };
+    established();
+    let edits = std::env::var("EDITS").ok().and_then(|edits| edits.parse().ok()).unwrap_or(12);
+    let mut random = Random(11);
+    let (mut refused, mut resets, mut quiet) = (0, 0, 0);
+    for edit in 0..edits {
+        let mut own = String::new();
+        let mut exchanged = String::new();
+        for (keys, text) in [(&NEIGHBOUR[..], &mut own), (&EXCHANGED[..], &mut exchanged)] {
+            for keys in keys {
+                *text += &format!("{}\n", keys[random.below(keys.len())]);
+            }
+        }
+        let file = FILE
+            .replace("description = \"the server\"\n", &own)
+            .replace("ipv4 = { prefix_list_in = \"wanted\" }\n", "")
+            .replace("[ospf]\n", &format!("[bgp.neighbour.\"10.2.0.2\".ipv4]\n{exchanged}[ospf]\n"))
+            + "all = [\"permit 0.0.0.0/0 le 32\"]\n[[policy.route_map.in]]\nset = { metric = 5 }\n";
+        let before = net.resets();
+        net.line.router.configure(&net.file(&file)).unwrap();
+        let Ok(said) = net.line.router.ask("reload --dry-run") else {
+            refused += 1;
+            continue;
+        };
+        net.line.router.ask("reload").unwrap_or_else(|error| panic!("{edit}: {error}\n{file}"));
+        std::thread::sleep(Duration::from_millis(500));
+        established();
+        assert_eq!(net.line.router.ask("reload --dry-run").unwrap().trim(), "nothing would change");
+        let told = said.contains("the BGP session with 10.2.0.2 is reset");
+        assert_eq!(net.resets() > before, told, "{edit}: {said}");
+        if told { resets += 1 } else { quiet += 1 }
+    }
+    assert!(refused + resets + quiet == edits && resets > 0 && quiet > 0, "{refused} {resets} {quiet}");
+}
+
 /// From any file to any other, with FRR itself: it takes every line, and shows it as it was told.
 #[test]
 fn from_any_file_to_any_other() {

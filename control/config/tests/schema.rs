@@ -215,7 +215,7 @@ const LEAST: [&str; 7] = [
     "[nat]\n[[nat.rule]]\nname = \"a\"\ntype = \"masquerade\"\nout = \"wan0\"\n",
 ];
 
-const MORE: [&str; 13] = [
+const MORE: [&str; 14] = [
     "[interface.x]\n",
     "[interface.x]\nkind = \"vlan\"\nparent = \"p\"\nid = 1\n",
     "[interface.x]\nkind = \"bond\"\nmode = \"802.3ad\"\n",

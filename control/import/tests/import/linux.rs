@@ -220,5 +220,5 @@ goto = 32766
     let mut draft = Draft::default();
     draft.linux(&texts).unwrap();
     let found = draft.finish(Some(base));
-    assert!(found.text.starts_with(base) && read(&found.text).interfaces.len() == 9, "{}", found.text);
+    assert!(found.text.starts_with(base) && read(&found.text).interfaces.len() == 14, "{}", found.text);
 }

@@ -722,7 +722,7 @@ mod tests {
 
     /// What prints no answer, but a text that has its own language, or nothing; `compare` shows two
     /// reports that are JSON.
-    const NO_ANSWER: [&str; 12] = [
+    const NO_ANSWER: [&str; 14] = [
         "bfd",
         "capture",
         "cli",
@@ -733,6 +733,8 @@ mod tests {
         "import",
         "man",
         "schema",
+        "settings",
+        "support",
         "tcpdump",
         "write",
     ];

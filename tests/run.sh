@@ -2,9 +2,6 @@
 # Builds everything, runs every test of the workspace in one go, and ends with the line 'N passed, N failed'
 # (and ', N skipped'). Fails when a test fails, when a test program dies, and when something does not compile.
 #
-# A virtual machine mostly has one core. So the tests of the crates, which have the other one, run beside
-# those in machines; what they print stands before it. Tests on this machine's own kernel come last, and alone.
-#
 # Tests on real hosts need the cores that they run on, and a hypervisor takes these away as it likes. So one of
 # them that failed runs again when all is quiet, alone and three times. It has failed if it fails once more;
 # else it has passed, and the lines before the last name it. What was said the first time is printed either way.
@@ -16,22 +13,9 @@ $cargo test --release --workspace --no-run || exit 1
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-run() { # options of cargo's
-  # Always of the whole workspace: of a part, crates would be built anew with other features.
-  $cargo test --config "target.'cfg(unix)'.runner='$PWD/tests/runner.sh'" --release --workspace --no-fail-fast "$@" 2>&1
-}
-everything() { # what tests are to have in their names
-  CRATES=1 run "$@" >"$results/crates" &
-  local crates=$! status=0
-  run --test machines "$@" >"$results/machines" || status=$?
-  wait $crates || status=$?
-  cat "$results/crates" "$results/machines"
-  run --test system "$@" || status=$?
-  return $status
-}
 
 # A test program that dies (a signal, an abort) prints no result of its own: cargo's line about it counts as a failure.
-everything "$@" | awk -v results="$results" '
+$cargo test --config "target.'cfg(unix)'.runner='$PWD/tests/runner.sh'" --release --workspace --no-fail-fast "$@" 2>&1 | awk -v results="$results" '
   { print; fflush() }
   /^ +(Running|Doc-tests) / { result = 0; program = $NF; gsub(/[()]/, "", program) }
   # The texts of what failed, then their names: both lists begin with this line.

@@ -226,6 +226,7 @@ mod with_one_tag_and_two {
     }
 
     #[test]
+    #[ignore = "as on 6.12, and minutes more: make test ONLY='on_the_newest -- --include-ignored'"]
     fn on_the_newest() {
         inside!("newest", forwarded);
     }

@@ -143,6 +143,7 @@ mod by_their_own_tables {
     }
 
     #[test]
+    #[ignore = "as on 6.12, and minutes more: make test ONLY='on_the_newest -- --include-ignored'"]
     fn on_the_newest() {
         inside!("newest", forwarded);
     }

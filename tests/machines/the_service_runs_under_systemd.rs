@@ -191,7 +191,8 @@ fn on_6_12() {
     .unwrap();
     let said = guest.ssh("ann", "reload");
     assert!(!said.contains("you may"), "{said}");
-    let said = guest.ssh("night", "id -u; /usr/local/sbin/bifrost show ports; /usr/local/sbin/bifrost reload");
+    let said =
+        guest.ssh("night", "id -u; /usr/local/sbin/bifrost show ports; /usr/local/sbin/bifrost reload");
     assert!(said.contains("nic0") && said.contains("you may not change the configuration here"), "{said}");
     assert!(!said.lines().any(|line| line == "0"), "{said}");
     assert!(guest.ssh("root", "true").contains("Permission denied"));

@@ -30,7 +30,6 @@ case $2 in
   unbound) unbound -d -c "$PWD/etc/unbound/unbound.conf" >> log 2>&1 & ;;
   chrony) chronyd -d -x -u root "include $PWD/etc/chrony/chrony.conf" "pidfile $PWD/chronyd" "cmdport 0" \
     "bindcmdaddress /" >> log 2>&1 & ;;
-  lldpd) mkdir -p /run/lldpd; lldpd -d -u "$PWD/lldpd.sock" -O "$PWD/etc/lldpd.d" >> log 2>&1 & ;;
 esac
 echo $! > "$2.pid"
 "#;
@@ -72,11 +71,6 @@ forward = ["10.2.0.2"]
 [service.dns.zone."corp.example"]
 forward = ["10.2.0.2@53"]
 
-[service.lldp]
-interfaces = ["left"]
-management = ["10.1.0.1"]
-interval = 1
-
 [service.ntp]
 local_stratum = 7
 serve = ["10.1.0.0/24"]
@@ -89,7 +83,7 @@ struct Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for unit in ["kea-dhcp4-server", "unbound", "lldpd", "chrony"] {
+        for unit in ["kea-dhcp4-server", "unbound", "chrony"] {
             let stop = format!("{} stop {unit}", self.at("manager").display());
             if let Err(error) = self.line.router.host().run(&stop) {
                 eprintln!("{error}");
@@ -110,14 +104,8 @@ impl Net {
         unbound.args(["-d", "-c"]).arg(beyond);
         let _beyond = line.server.spawn("unbound", unbound).unwrap();
         let net = Net { line, _beyond };
-        for folder in [
-            "etc/kea",
-            "etc/unbound/unbound.conf.d",
-            "etc/lldpd.d",
-            "etc/chrony",
-            "var/lib/kea",
-            "var/lib/chrony",
-        ] {
+        for folder in ["etc/kea", "etc/unbound/unbound.conf.d", "etc/chrony", "var/lib/kea", "var/lib/chrony"]
+        {
             fs::create_dir_all(net.at(folder)).unwrap();
         }
         let main = format!(
@@ -204,23 +192,7 @@ s.sendto(b'\\x23' + bytes(47), ('10.1.0.1', 123)); print(s.recv(99)[1])\"";
         said => Err(format!("{said:?}\n{}", net.state())),
     })
     .unwrap();
-    assert_eq!(
-        net.orders(),
-        ["restart kea-dhcp4-server", "restart unbound", "restart chrony", "restart lldpd"]
-    );
-    net.line.customer.run("mkdir -p /run/lldpd").unwrap();
-    let socket = net.line.customer.folder().join("lldpd").display().to_string();
-    let mut lldpd = net.line.customer.command("lldpd");
-    lldpd.args(["-d", "-u", &socket, "-O", "/dev/null", "-I", "eth0"]);
-    let _lldpd = net.line.customer.spawn("lldpd", lldpd).unwrap();
-    wait_for("the router as a neighbour", SOON, || {
-        let said = net.line.customer.run(&format!("lldpcli -u {socket} show neighbors")).unwrap_or_default();
-        match ["10.1.0.1", "left"].iter().all(|word| said.contains(word)) {
-            true => Ok(()),
-            false => Err(format!("{said}\n{}", net.state())),
-        }
-    })
-    .unwrap();
+    assert_eq!(net.orders(), ["restart kea-dhcp4-server", "restart unbound", "restart chrony"]);
     // A restart of the router touches none of them.
     net.line.router.restart().unwrap();
 
@@ -258,8 +230,8 @@ s.sendto(b'\\x23' + bytes(47), ('10.1.0.1', 123)); print(s.recv(99)[1])\"";
     // Without sections they have what they had before: unbound its own file.
     net.configure("");
     net.line.router.ask("commit").unwrap();
-    assert_eq!(net.orders(), ["stop kea-dhcp4-server", "restart unbound", "stop chrony", "stop lldpd"]);
-    let left: Vec<_> = ["etc/kea", "etc/unbound/unbound.conf.d", "etc/lldpd.d", "etc/chrony"]
+    assert_eq!(net.orders(), ["stop kea-dhcp4-server", "restart unbound", "stop chrony"]);
+    let left: Vec<_> = ["etc/kea", "etc/unbound/unbound.conf.d", "etc/chrony"]
         .iter()
         .flat_map(|folder| fs::read_dir(net.at(folder)).unwrap())
         .collect();

@@ -69,6 +69,10 @@ passwords = false
 root = "no"
 [service.ntp]
 local_stratum = 7
+[service.lldp]
+interfaces = ["nic0"]
+management = ["192.0.2.1"]
+interval = 1
 "#;
 
 struct Guest {
@@ -159,11 +163,12 @@ fn on_6_12() {
     let system = SYSTEM.replace("KEY", key.trim()).replace("HASH", hash.trim());
     guest.write(&system);
     let told = guest.run("bifrost commit --check");
-    for step in ["bifrost-system starts ([system])", "([system.ssh])", "([service.ntp])"] {
+    for step in ["bifrost-system starts ([system])", "([system.ssh])", "([service.ntp])", "([service.lldp])"]
+    {
         assert!(told.contains(step), "{told}");
     }
     guest.commit(&system).unwrap_or_else(|wrong| panic!("{wrong}\n{}", guest.log()));
-    guest.run("systemctl is-active bifrost-system ssh chrony");
+    guest.run("systemctl is-active bifrost-system ssh chrony lldpd");
     let state = guest.state();
     for text in [
         "r1.example.net\n",
@@ -198,6 +203,16 @@ fn on_6_12() {
     assert!(guest.ssh("root", "true").contains("Permission denied"));
     assert!(guest.run("grep ^night: /etc/shadow").contains(hash.trim()));
     assert!(!guest.run("bifrost show config").contains(hash.trim()));
+
+    // A neighbour hears of it, and it of the neighbour.
+    guest.run("ip netns exec away lldpd -d -u /run/away.lldp -O /dev/null -I nic1 >/dev/null 2>&1 & true");
+    for (socket, words) in [("/run/away.lldp", "192.0.2.1"), ("/run/lldpd.socket", "nic1")] {
+        wait_for(words, SOON, || match guest.try_to(&format!("lldpcli -u {socket} show neighbors")) {
+            Ok(said) if said.contains(words) => Ok(()),
+            said => Err(format!("{said:?}")),
+        })
+        .unwrap();
+    }
 
     // What this machine cannot have is refused before anything is done; what the kernel refuses
     // takes back what was done before it.

@@ -133,7 +133,8 @@ fn and_changes_nothing() {
         "[[route]]\nto = \"100.64.0.0/16\"\nvia = [\"10.2.0.2\", \"10.2.0.3\"]\n",
         "[bgp.neighbour.\"10.2.0.2\"]\nremote_as = 65002\ndescription = \"the server\"\n",
         "[ospf.interface.left]\narea = \"0.0.0.0\"\nhello = \"5s\"\n",
-        "\n neighbor 10.1.0.2 peer-group INSIDE\n neighbor 10.2.0.2 advertisement-interval 3\n",
+        "\nadvertisement_interval = \"3s\"\n",
+        "\n neighbor 10.1.0.2 peer-group INSIDE\n",
         "\nip route 10.77.0.0/16 Null0\n",
     ] {
         assert!(file.contains(section), "{section}\n{file}");

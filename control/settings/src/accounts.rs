@@ -126,7 +126,7 @@ pub(crate) fn make(accounts: &[Account]) -> Result<Vec<String>, SettingsError> {
     for account in accounts {
         let Account { name, group, password, shell } = account;
         let known = files.known(name);
-        let mut groups = vec![group.clone(), OURS.to_owned()];
+        let mut groups = [group.clone(), OURS.to_owned()];
         groups.sort();
         if known.is_none() {
             groups

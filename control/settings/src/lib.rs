@@ -146,12 +146,12 @@ mod tests {
         let text = |text: &str| Value::Text(text.to_owned());
         at("theirs").write(&text("theirs\n")).unwrap();
         at("link").write(&Value::Link("/usr/share/zoneinfo/UTC".into())).unwrap();
-        let mut settings = Settings::default();
-        settings.places = vec![
+        let places = vec![
             (at("theirs"), text("ours\n")),
             (at("link"), Value::Link("/usr/share/zoneinfo/Europe/Paris".into())),
             (at("deep/new"), text("new\n")),
         ];
+        let mut settings = Settings { places, ..Settings::default() };
         for _ in 0..2 {
             let read = Settings::read(&format!("# a comment\n{}", settings.text())).unwrap();
             assert_eq!(read, settings);

@@ -26,7 +26,7 @@ mod yaml;
 
 pub use draft::{Draft, Imported, Left};
 pub use interfaces::Sourced;
-pub use linux::{GIVEN, Texts};
+pub use linux::{GIVEN, GIVEN_RULES, Texts};
 pub use routing::hidden;
 
 /// Any bytes, as each kind of foreign text: nothing panics, and what comes out is a file that is

@@ -31,6 +31,8 @@ pub struct Texts {
 
 /// Protocols of routes that an operator or his scripts made: `boot`, `static`.
 pub const GIVEN: [&str; 2] = ["3", "4"];
+/// The same of rules: `ip rule` says nobody's.
+pub const GIVEN_RULES: [&str; 3] = ["0", "3", "4"];
 /// That of Bifrost's own.
 const OURS: &str = "177";
 const SOURCE: &str = "Linux";
@@ -264,7 +266,7 @@ impl Draft {
         let of_linux = matches!((rule.priority, looks), (0, 255) | (32_766, 254) | (32_767, 253));
         let protocol = rule.protocol().to_string();
         // Rules that say nothing of it are by older tools.
-        let given = GIVEN.contains(&protocol.as_str()) || protocol == OURS || protocol == "0";
+        let given = GIVEN_RULES.contains(&protocol.as_str()) || protocol == OURS;
         if of_linux || rule.rest.contains_key("l3mdev") || !given {
             return;
         }

@@ -54,7 +54,7 @@ impl Rule {
 
 impl Rules {
     /// Reads them. One that somebody else made is read as well where it is as `asked` says, and the
-    /// only one of its priority that he made.
+    /// only one of its priority.
     pub fn read(asked: &BTreeMap<Place, Rule>) -> Result<Rules, String> {
         let mut rules = Rules::default();
         for ipv6 in [false, true] {
@@ -75,9 +75,10 @@ impl Rules {
             let place = Place { ipv6, priority: text.priority };
             self.at.entry(place).or_default().push(Rule { asks, does });
         }
-        for text in all.iter().filter(|text| import::GIVEN.contains(&text.protocol().to_string().as_str())) {
+        let given = |text: &&ip::Rule| import::GIVEN_RULES.contains(&text.protocol().to_string().as_str());
+        for text in all.iter().filter(given) {
             let place = Place { ipv6, priority: text.priority };
-            let same = |it: &&ip::Rule| it.priority == text.priority && it.protocol() == text.protocol();
+            let same = |it: &&ip::Rule| it.priority == text.priority;
             let Ok((asks, does)) = text.said() else { continue };
             let rule = Rule { asks, does };
             if asked.get(&place) == Some(&rule)
@@ -178,6 +179,7 @@ mod tests {
             rules.take(all, false, asked);
             rules
         };
+        assert_eq!(read(&linux(0, ""), &asked).theirs[&place], 0);
         let theirs = read(&linux(3, ""), &asked);
         assert_eq!((theirs.at[&place].len(), theirs.theirs[&place]), (1, 3));
         assert_eq!(steps(&Linux { rules: theirs.clone(), ..Linux::default() }, &theirs), []);

@@ -325,10 +325,13 @@ fn sessions_are_reset_as_was_told_and_not_else() {
             continue;
         };
         net.line.router.ask("reload").unwrap_or_else(|error| panic!("{edit}: {error}\n{file}"));
-        std::thread::sleep(Duration::from_millis(500));
+        let told = said.contains("the BGP session with 10.2.0.2 is reset");
+        if told {
+            wait_for("the reset", SOON, || if net.resets() > before { Ok(()) } else { Err(said.clone()) })
+                .unwrap();
+        }
         established();
         assert_eq!(net.line.router.ask("reload --dry-run").unwrap().trim(), "nothing would change");
-        let told = said.contains("the BGP session with 10.2.0.2 is reset");
         assert_eq!(net.resets() > before, told, "{edit}: {said}");
         if told { resets += 1 } else { quiet += 1 }
     }

@@ -29,8 +29,8 @@ ip -n away link set nic1 up
 ip -n away address add 192.0.2.9/24 dev nic1
 ip link set nic0 up
 rm -f /root/key; ssh-keygen -q -t ed25519 -N '' -f /root/key -C ann@laptop
-groupadd --system netadm
-groupadd --system netops
+groupadd --system bifrost-admin
+groupadd --system bifrost-operator
 ";
 
 const FILE: &str = r#"
@@ -39,8 +39,8 @@ name = "nic0"
 [interface.nic0]
 addresses = ["192.0.2.1/24"]
 [control]
-group = "netadm"
-operate_group = "netops"
+group = "bifrost-admin"
+operate_group = "bifrost-operator"
 "#;
 
 const SYSTEM: &str = r#"

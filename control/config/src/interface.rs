@@ -1,8 +1,6 @@
 //! `[interface.NAME]`: an interface of Linux's, as Bifrost makes it.
 
-use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 
 use ipnet::IpNet;
 use toml::Spanned;
@@ -10,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::mistake::{Hint, Page};
 use crate::pattern::is_interface_name;
+use crate::routing::Files;
 use crate::section::{Section, kind as kind_of};
 use crate::topology;
 use crate::wireguard::{WireGuard, wireguard};
@@ -214,9 +213,6 @@ pub(crate) const WORDS: [(&str, &str); 17] = same([
     "ipip6",
     "ip6ip6",
 ]);
-
-/// How files that a section names are read.
-pub(crate) type Files<'f> = dyn FnMut(&Path) -> io::Result<String> + 'f;
 
 /// Every section of this kind, in the order of their names.
 pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>, files: &mut Files) -> Vec<Interface> {

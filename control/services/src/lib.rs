@@ -94,8 +94,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             file: Managed::new(below("/etc/lldpd.d/bifrost.conf")),
             // It reads that folder, whatever else is there.
             base: None,
-            // It has none; these words are among those of every release.
-            check: Check::Own(|_| Ok(())),
+            check: Check::Nobody,
             once: false,
             interfaces: Vec::new(),
             text: services.lldp.as_ref().map(lldpd::render),
@@ -134,9 +133,8 @@ pub fn services(router: &Router) -> Vec<Service> {
             restarts: "who is logged in stays so",
             file: Managed::new(below("/etc/ssh/sshd_config.d/bifrost.conf")),
             base: Some((below("/etc/ssh/sshd_config"), "sshd_config.d")),
-            // Its own check needs a folder that is there while it runs. Its unit has it checked before
-            // it ends.
-            check: Check::Own(|_| Ok(())),
+            // Its unit has it checked before it ends.
+            check: Check::Nobody,
             once: false,
             interfaces: Vec::new(),
             text: openssh::render(system, root),

@@ -39,8 +39,10 @@ pub struct Service {
 pub enum Check {
     /// A program, and what stands in front of the file.
     Program(&'static str, &'static [&'static str]),
-    /// A function of ours: it has none, or needs what is not there while the daemon does not run.
+    /// A function of ours.
     Own(fn(&str) -> Result<(), String>),
+    /// Nobody: the daemon has no check, or one that needs what is there only while it runs.
+    Nobody,
 }
 
 /// What is done to a service.
@@ -155,6 +157,7 @@ impl Service {
         let (program, before) = match self.check {
             Check::Program(program, before) => (program, before),
             Check::Own(check) => return check(text).map_err(refused),
+            Check::Nobody => return Ok(()),
         };
         let missing = |said| self.manager_error()(ManagerError::Missing(said));
         let mut command = tool::command(program, self.package).map_err(missing)?;

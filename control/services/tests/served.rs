@@ -211,7 +211,7 @@ fn every_daemon_takes_every_key() {
     let rig = Rig::new();
     let (_, every) = EVERY.split_once("[service.dhcp]").unwrap();
     let every = format!("[service.dhcp]{every}").replace("\"eth1\"", "\"lo\"").replace("\"eth2\"", "\"lo\"");
-    let every = format!("{every}[control]\ngroup = \"adm\"\n");
+    let every = format!("{every}[control]\ngroup = \"bifrost-admin\"\n");
     assert_eq!(rig.go(&every).unwrap().len(), 7);
     let files: String = rig.files().into_iter().map(|(_, text)| text).collect();
     for told in [

@@ -1,6 +1,9 @@
 //! Accounts that Bifrost makes, by the tools of Debian's package `passwd`.
 //!
-//! An account is Bifrost's when it is in the group [`OURS`]. Others are never touched. One that the
+//! An account is Bifrost's when it is in the group [`OURS`]. Others are never touched. Of other groups
+//! it is in one that is for nothing but Bifrost ([`of_bifrost`]): who may commit could else put an
+//! account of his into `sudo`, and become root.
+//! One that the
 //! file no longer has is removed, and whoever works with it is logged out; its home stays.
 
 use std::fs;
@@ -95,8 +98,16 @@ fn fields_of<'l>(line: &'l str, name: &str) -> Option<Vec<&'l str>> {
     (fields.first() == Some(&name)).then_some(fields)
 }
 
-/// That none of them is somebody else's.
+/// Whether a group is for nothing but Bifrost, which its name says.
+fn of_bifrost(group: &str) -> bool {
+    group != OURS && (group == "bifrost" || group.starts_with("bifrost-"))
+}
+
+/// That none of them is somebody else's, or gets rights that are not Bifrost's.
 pub(crate) fn check(accounts: &[Account]) -> Result<(), SettingsError> {
+    if let Some(Account { name, group, .. }) = accounts.iter().find(|account| !of_bifrost(&account.group)) {
+        return Err(SettingsError::Group { name: name.clone(), group: group.clone() });
+    }
     let files = Files::read()?;
     let ours = files.ours();
     match accounts
@@ -222,20 +233,28 @@ mod tests {
     fn accounts_are_known_by_the_machines_files() {
         let files = Files {
             passwd: "root:x:0:0:root:/root:/bin/bash\nann:x:1001:1001::/home/ann:/usr/sbin/bifrost\n".into(),
-            group: "root:x:0:\nnetadm:x:990:bob,ann\nbifrost-users:x:991:ann\n".into(),
+            group: "root:x:0:\nbifrost-admin:x:990:bob,ann\nbifrost-users:x:991:ann\n".into(),
             shadow: "ann:$y$hash:19000:0:99999:7:::\n".into(),
         };
         assert_eq!(files.ours(), ["ann"]);
         let known = Known {
             uid: 1001,
             shell: "/usr/sbin/bifrost".into(),
-            groups: vec!["netadm".into(), "bifrost-users".into()],
+            groups: vec!["bifrost-admin".into(), "bifrost-users".into()],
             password: "$y$hash".into(),
         };
         assert_eq!(files.known("ann"), Some(known));
         assert_eq!(files.known("an"), None);
-        let root =
-            Account { name: "root".into(), group: "netadm".into(), password: None, shell: "/bin/sh".into() };
-        assert!(matches!(check(&[root]), Err(SettingsError::Others(name)) if name == "root"));
+        let root = |group: &str| Account {
+            name: "root".into(),
+            group: group.into(),
+            password: None,
+            shell: "/bin/sh".into(),
+        };
+        let refused = check(&[root("bifrost-admin")]);
+        assert!(matches!(refused, Err(SettingsError::Others(name)) if name == "root"));
+        for group in ["sudo", "bifrosts", OURS, ""] {
+            assert!(matches!(check(&[root(group)]), Err(SettingsError::Group { .. })), "{group}");
+        }
     }
 }

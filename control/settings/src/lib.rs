@@ -61,9 +61,21 @@ pub enum SettingsError {
         /// Why.
         error: io::Error,
     },
+    /// An account would get rights that are not Bifrost's.
+    #[error(
+        "the user {name:?} would be in the group {group:?}, which may be more than Bifrost's: call the \
+         group of [control] \"bifrost\", or let its name begin with \"bifrost-\""
+    )]
+    Group {
+        /// The account.
+        name: String,
+        /// The group.
+        group: String,
+    },
     /// An account is another's.
     #[error(
-        "there is a user {0:?} already, whom Bifrost did not make: call this one otherwise, or remove that one (userdel {0})"
+        "there is a user {0:?} already, whom Bifrost did not make: call this one otherwise, or remove \
+         that one (userdel {0})"
     )]
     Others(String),
     /// A tool fails.

@@ -34,7 +34,7 @@ pub fn wanted(system: &System, control: &Control, root: &Path) -> Settings {
         places.push((at("/etc/localtime"), Value::Link(Path::new(ZONES).join(zone))));
         places.push((at("/etc/timezone"), text(format!("{zone}\n"))));
     }
-    if !system.name_servers.is_empty() || !system.search.is_empty() {
+    if !system.name_servers.is_empty() {
         let mut lines = String::from("# Made by Bifrost from router.toml.\n");
         if !system.search.is_empty() {
             lines += &format!("search {}\n", system.search.join(" "));

@@ -110,7 +110,7 @@ fn pages() -> Vec<Page> {
 fn links_lead_somewhere() {
     let mut dead = Vec::new();
     let mut seen = 0;
-    for page in pages() {
+    for page in pages().into_iter().chain([Page::read("ARCHITECTURE.md")]) {
         for Piece { line, text: link } in page.links() {
             seen += 1;
             if link.starts_with("https://") {

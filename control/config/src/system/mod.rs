@@ -81,6 +81,13 @@ pub(crate) fn system(page: &mut Page, mut section: Section, files: &mut Files) -
         ssh: section.section(page, "ssh", "[system.ssh]").map(|keys| ssh::ssh(page, keys)),
         syslog: section.section(page, "syslog", "[system.syslog]").map(|keys| log::syslog(page, keys)),
     };
+    if let (true, false, Some(value)) =
+        (found.name_servers.is_empty(), found.search.is_empty(), section.value("search"))
+    {
+        // The file that has both is the machine's only one.
+        let message = "there are domains to look in, and nobody to ask";
+        page.wrong(value.span(), message, Hint::expected("name_servers as well"));
+    }
     section.finish(page);
     found
 }

@@ -5,8 +5,8 @@
  * each other).
  *
  * Expects, included before: the maps `fib4` and `fib6` (arrays of struct block32: BLOCK32 = 1024
- * words of 32 bits), word32(map, index), and FIB4_REST, 8 or 16. The answer is an index into
- * `nexthops`; 0 = no route.
+ * words of 32 bits), word32(map, index), is_below(one, other), and FIB4_REST, 8 or 16. The answer is an index
+ * into `nexthops`; 0 = no route.
  *
  * A word without FIB_POINTER is a route: the next hop in its low 22 bits (above them the prefix
  * length, which only the writer needs).
@@ -51,9 +51,9 @@ static __always_inline __u32 fib_step(__u32 line, __u32 key) {
     if (!block)
         return 0;
     volatile __u32 *words = &block->word[line % (BLOCK32 / 16) * 16];
-    __u32 range = (words[3] < key) * 4;
-    range += (words[range + 1] < key) * 2;
-    range += words[range] < key;
+    __u32 range = is_below(words[3], key) * 4;
+    range += is_below(words[range + 1], key) * 2;
+    range += is_below(words[range], key);
     return words[8 + range];
 }
 
@@ -62,10 +62,10 @@ static __always_inline __u32 fib_walk(__u32 word, __u64 high, __u64 low) {
     for (int i = 0; i < FIB_LINES; i++) {
         if (!(word & FIB_POINTER))
             return word & FIB_ID;
-        if (word & FIB_NEXT) {
-            high = high << 32 | low >> 32;
-            low <<= 32;
-        }
+        /* 32 with FIB_NEXT, else 0. */
+        __u32 bits = word / (FIB_NEXT / 32) & 32;
+        high = high << bits | low >> 32 >> (32 - bits);
+        low <<= bits;
         word = fib_step(word & FIB_LINE, high >> 32);
     }
     return 0;

@@ -158,6 +158,16 @@ static __always_inline __u32 differ(__u32 one, __u32 other) {
 }
 
 /*
+ * 1 if one number is below another, else 0. Without a branch, both ways of which the verifier would follow,
+ * and which the CPU often guesses wrongly.
+ */
+static __always_inline __u32 is_below(__u32 one, __u32 other) {
+    __u64 difference = (__u64)one - other;
+    asm volatile("" : "+r"(difference));
+    return difference >> 63;
+}
+
+/*
  * The port that a packet came in by; when its interface is none, a number that no map has an entry
  * for. Without a branch, so that the kernel's verifier has but one way to follow from here.
  */

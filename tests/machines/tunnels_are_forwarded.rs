@@ -292,6 +292,7 @@ fn forwarded() {
         host.run("ip link del three").unwrap();
         pinged("10.9.1.1", 5);
         add(host, 3, 1);
+        net.left.reaches("10.9.3.1", Duration::from_secs(10)).unwrap();
         pinged("10.9.3.1", 5);
     }
     net.is_adopted(&names);

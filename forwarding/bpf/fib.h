@@ -51,7 +51,7 @@ static __always_inline __u32 fib_step(__u32 line, __u32 key) {
     if (!block)
         return 0;
     volatile __u32 *words = &block->word[line % (BLOCK32 / 16) * 16];
-    __u32 range = is_below(words[3], key) * 4;
+    __u64 range = is_below(words[3], key) * 4;
     range += is_below(words[range + 1], key) * 2;
     range += is_below(words[range], key);
     return words[8 + range];

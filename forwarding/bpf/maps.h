@@ -159,12 +159,15 @@ static __always_inline __u32 differ(__u32 one, __u32 other) {
 
 /*
  * 1 if one number is below another, else 0. Without a branch, both ways of which the verifier would follow,
- * and which the CPU often guesses wrongly.
+ * and which the CPU often guesses wrongly. The compiler is to see neither that, nor what bits it has: see
+ * `whole`.
  */
-static __always_inline __u32 is_below(__u32 one, __u32 other) {
-    __u64 difference = (__u64)one - other;
-    asm volatile("" : "+r"(difference));
-    return difference >> 63;
+static __always_inline __u64 is_below(__u32 one, __u32 other) {
+    __u64 is = (__u64)one - other;
+    asm volatile("" : "+r"(is));
+    is >>= 63;
+    asm volatile("" : "+r"(is));
+    return is;
 }
 
 /*

@@ -167,7 +167,7 @@ static __noinline int finish(struct xdp_md *ctx, __u32 port) {
     /* The pseudo-header's sum is in the field. */
     sum = 0;
     for (__u32 at = 0; at < FINISHED - SUMMED; at += SUMMED) {
-        __u32 is_there = is_below(at + SUMMED - 1, length);
+        __u64 is_there = is_below(at + SUMMED - 1, length);
         void *part = upper + is_there * at;
         if (is_there && part + SUMMED <= end)
             sum += (__u32)bpf_csum_diff(0, 0, part, SUMMED, 0);

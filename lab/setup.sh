@@ -11,7 +11,7 @@ declare -A packages=(
   [build]="gcc libc6-dev clang llvm libbpf-dev linux-libc-dev"
   [lint]="clang-format"
   [package]="binutils dpkg-dev rpm"
-  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev keepalived ndisc6 kea-dhcp4-server unbound chrony rsyslog busybox bind9-dnsutils openssh-server lldpd dhcpcd-base"
+  [lab]="iproute2 ethtool iputils-ping traceroute iperf3 nfdump nfdump-sflow tcpdump tshark python3-scapy bird2 frr nftables procps python3-pyftpdlib curl dpdk-dev keepalived ndisc6 kea-dhcp4-server kea-dhcp6-server unbound chrony rsyslog busybox bind9-dnsutils openssh-server lldpd dhcpcd-base"
   [machines]="qemu-system-x86 kmod"
 )
 
@@ -37,7 +37,7 @@ $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 i
 # The lab starts its own routing daemons inside namespaces. Debian starts the packages' daemons on the machine
 # itself, where nobody asked for them: those that came with this installation are stopped again.
 # chrony and rsyslog go on: the machine's own clock and log are theirs from then on.
-for service in lldpd:lldpd openssh-server:ssh bird2:bird frr:frr kea-dhcp4-server:kea-dhcp4-server unbound:unbound; do
+for service in lldpd:lldpd openssh-server:ssh bird2:bird frr:frr kea-dhcp4-server:kea-dhcp4-server kea-dhcp6-server:kea-dhcp6-server unbound:unbound; do
   case " $missing " in
     *" ${service%%:*} "*) [ ! -d /run/systemd/system ] || $as_root systemctl disable --now --quiet "${service##*:}" ;;
   esac

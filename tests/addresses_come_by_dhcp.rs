@@ -1,6 +1,6 @@
 //! An interface with `dhcp = true` has the address and the routes that a server gives it, and keeps
 //! them while Bifrost is killed, started and told something else, and while its client is started
-//! anew. (The network of `network.rs`; the server is the DHCP server, and a script starts the client.)
+//! anew. By IPv6 another interface has part of the prefix that it is given, and hosts hear of that. (The network of `network.rs`; the server is the DHCP server, and a script starts the client.)
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -122,6 +122,15 @@ impl Net {
     }
 }
 
+/// What Kea gives the router.
+const PREFIXES: &str = r#"{"Dhcp6": {
+  "interfaces-config": {"interfaces": ["eth0"]},
+  "lease-database": {"type": "memfile", "persist": false}, "server-id": {"type": "LLT", "persist": false},
+  "subnet6": [{"id": 1, "subnet": "2001:db8:2::/64", "interface": "eth0",
+    "pools": [{"pool": "2001:db8:2::1000 - 2001:db8:2::10ff"}],
+    "pd-pools": [{"prefix": "2001:db8:f00::", "prefix-len": 40, "delegated-len": 56}]}]
+}}"#;
+
 fn client(more: &str) -> String {
     format!("[interface.right]\ndhcp = true\n{more}")
 }
@@ -166,4 +175,33 @@ fn and_stay_whatever_is_started_anew() {
         &["bifrost-dhcp stops: there is no dhcp of [interface]"],
     );
     assert_eq!(net.orders(), ["restart bifrost-dhcp", "stop bifrost-dhcp"]);
+}
+
+#[test]
+fn and_parts_of_a_prefix_reach_hosts() {
+    let Some(mut net) = Net::new() else { return };
+    let server = &net.line.server;
+    let file = server.folder().join("kea-dhcp6.conf");
+    fs::write(&file, PREFIXES).unwrap();
+    let mut kea = server.command("kea-dhcp6");
+    kea.arg("-c").arg(file).env("KEA_LOCKFILE_DIR", "none").env("KEA_PIDFILE_DIR", server.folder());
+    let _kea = server.spawn("kea-dhcp6", kea).unwrap();
+    net.configure("");
+    net.line.router.restart().unwrap();
+    let sections = "[interface.right]\ndhcp6 = true\nprefix_length = 56\n\
+                    [interface.left]\nprefix_of = \"right\"\nprefix_number = 3\n\
+                    [discovery.left]\ninterface = \"left\"\n[discovery.left.ipv6]\ninterval = \"4s\"\n";
+    net.reload(
+        sections,
+        &["bifrost-dhcp starts (dhcp of [interface])", "[discovery.left]: hosts are told of it at once"],
+    );
+    net.has("ip -6 address show right", "inet6 2001:db8:2::10");
+    net.has("ip -6 address show left", "inet6 2001:db8:f00:3::1/64");
+    net.has("ip -6 route show", "unreachable 2001:db8:f00::/56");
+    wait_for("an advertisement", SOON, || {
+        let heard = net.line.customer.run("rdisc6 -1 eth0").unwrap();
+        let told = heard.split_once("2001:db8:f00:3::/64").map(|(_, rest)| rest).unwrap_or_default();
+        if told.contains("5400 (0x00001518)") { Ok(()) } else { Err(heard) }
+    })
+    .unwrap();
 }

@@ -47,6 +47,7 @@ mod check_and_reload_agree;
 mod clicks_ip_router_routes_between_real_hosts;
 mod commits_are_whole_or_not_at_all;
 mod decided_flows_are_carried_in_the_driver;
+mod dhcp_is_relayed;
 mod directions_of_a_flow_meet_at_different_workers;
 mod ecmp_spreads_and_keeps_flows;
 mod every_queue_of_a_port_is_served;

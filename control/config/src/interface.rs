@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::client::{self, Asks, Client6, Delegated, DhcpClient, asks};
 use crate::mistake::{Hint, Page};
 use crate::pattern::is_interface_name;
 use crate::routing::Files;
@@ -36,15 +37,12 @@ pub struct Interface {
     pub wireguard: Option<WireGuard>,
     /// It asks a DHCP server for an address of IPv4; `None`: it does not.
     pub dhcp: Option<DhcpClient>,
+    /// What it asks routers and servers of IPv6 for; `None`: nothing.
+    pub client6: Option<Client6>,
+    /// It has part of a prefix that another one was given; `None`: it has not.
+    pub delegated: Option<Delegated>,
     /// Whether it is up.
     pub enabled: bool,
-}
-
-/// A client of DHCP.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DhcpClient {
-    /// Of the routes that the server tells; `None`: what the client takes.
-    pub metric: Option<u32>,
 }
 
 /// What an interface is. Words are those of iproute2.
@@ -237,6 +235,7 @@ pub(crate) fn interfaces(page: &mut Page, value: &Spanned<DeValue>, files: &mut 
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     topology::check(page, table, &found);
+    client::check(page, table, &found);
     found
 }
 
@@ -277,7 +276,7 @@ fn one(page: &mut Page, name: &str, mut section: Section, files: &mut Files) -> 
         }
     });
     let enabled = section.flag(page, "enabled");
-    let dhcp = dhcp(page, &mut section, kind.as_ref(), vrf.is_some());
+    let Asks { dhcp, client6, delegated } = asks(page, &mut section, kind.as_ref(), vrf.is_some());
     // Of what is no kind no key is unknown.
     let kind = kind?;
     section.finish(page);
@@ -292,27 +291,10 @@ fn one(page: &mut Page, name: &str, mut section: Section, files: &mut Files) -> 
         description: description.map(|found| found.value),
         wireguard: wireguard.map_or(Some(None), |read| read.map(Some))?,
         dhcp,
+        client6,
+        delegated,
         enabled: enabled.unwrap_or(true),
     })
-}
-
-fn dhcp(page: &mut Page, section: &mut Section, kind: Option<&Kind>, in_vrf: bool) -> Option<DhcpClient> {
-    let asks = section.flag(page, "dhcp").unwrap_or(false);
-    let metric = section.number(page, "dhcp_metric", 1..=u64::from(u32::MAX)).map(|metric| metric as u32);
-    let at = |section: &mut Section, key| section.value(key).map_or(section.at.clone(), Spanned::span);
-    if let (Some(_), false) = (metric, asks) {
-        let hint = Hint::expected("dhcp = true as well");
-        page.wrong(at(section, "dhcp_metric"), "there is no DHCP whose routes it could be of", hint);
-    }
-    if let (true, Some(kind)) = (asks && !kind.is_none_or(Kind::has_frames), kind) {
-        let message = format!("a {} has no DHCP", kind.word());
-        page.wrong(at(section, "dhcp"), message, Hint::expected("an interface with Ethernet frames"));
-    }
-    if asks && in_vrf {
-        let hint = Hint::expected("an interface in no VRF");
-        page.wrong(at(section, "dhcp"), "a client of DHCP gives its routes to the main table", hint);
-    }
-    asks.then_some(DhcpClient { metric })
 }
 
 fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {

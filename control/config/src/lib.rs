@@ -11,7 +11,7 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
-//! `api`, `bfd`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
+//! `api`, `bfd`, `client`, `dhcp_relay`, `discovery`, `flow_log`, `interface` with `topology`, `memif`, `mirror_port`, `repair`,
 //! `route`, `routing`, `rule`, `service`, `system`, `virtual_router`, `wireguard`), one for reading keys
 //! of any section (`section`), one for how mistakes look (`mistake`), one for reading files
 //! (`source`), one for what of them is shown to nobody (`secrets`). `schema` has all keys once more,
@@ -19,7 +19,9 @@
 
 mod api;
 mod bfd;
+mod client;
 mod cores;
+mod dhcp_relay;
 mod discovery;
 mod flow_log;
 mod interface;
@@ -48,9 +50,11 @@ mod wireguard;
 
 pub use api::{Api, Identity, Role, Token, fuzz_tokens};
 pub use bfd::Bfd;
+pub use client::{Client6, Delegated, DhcpClient};
 pub use cores::Cores;
+pub use dhcp_relay::DhcpRelay;
 pub use discovery::{Discovery, Discovery4, Discovery6, MOST, PREFIXES};
-pub use interface::{DhcpClient, Interface, Kind, Vxlan};
+pub use interface::{Interface, Kind, Vxlan};
 pub use machine::Machine;
 pub use memif::Memif;
 pub use mirror_port::MirrorPort;

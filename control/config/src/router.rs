@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::api::{Api, Role};
 use crate::bfd::Bfd;
 use crate::cores::Cores;
+use crate::dhcp_relay::DhcpRelay;
 use crate::discovery::Discovery;
 use crate::interface::Interface;
 use crate::memif::Memif;
@@ -72,6 +73,8 @@ pub struct Router {
     pub vrrp: Vec<VirtualRouter>,
     /// Interfaces on which this router tells hosts of itself, by name.
     pub discovery: Vec<Discovery>,
+    /// Relays of DHCP, by name.
+    pub dhcp_relays: Vec<DhcpRelay>,
     /// BFD sessions of FRR's are run here; absent: none.
     pub bfd: Option<Bfd>,
     /// Flows are shared with another router; absent: they are not.

@@ -20,6 +20,7 @@ use notation::duration;
 
 use crate::api::api;
 use crate::bfd::bfd;
+use crate::dhcp_relay::relays;
 use crate::discovery::discoveries;
 use crate::interface::interfaces;
 use crate::mistake::{Hint, Mistakes, Page};
@@ -133,10 +134,12 @@ fn root_of(
     let mut ftp = true;
     let virtual_ones;
     let own = root.value("interface").map(|value| interfaces(page, value, files)).unwrap_or_default();
+    let services = root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default();
     let judged_by;
     let router = Router {
         routes: root.value("route").map(|value| routes(page, value, &own)).unwrap_or_default(),
         routing_rules: root.value("rule").map(|value| rules(page, value, &own)).unwrap_or_default(),
+        dhcp_relays: relays(page, &mut root, &own, &services),
         interfaces: own,
         routing: routing(page, &mut root, files),
         ports: root.value("port").map(|value| ports(page, value)).unwrap_or_default(),
@@ -183,7 +186,7 @@ fn root_of(
         sharing: root.section(page, "sharing", "[sharing]").and_then(|s| sharing(page, s, files)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
         system: root.section(page, "system", "[system]").map(|s| system(page, s, files)).unwrap_or_default(),
-        services: root.section(page, "service", "[service]").map(|s| services(page, s)).unwrap_or_default(),
+        services,
         fpm: root.section(page, "fpm", "[fpm]").and_then(|s| fpm(page, s)),
         audit: root.section(page, "audit", "[audit]").map(|s| audit(page, s)).unwrap_or_default(),
         control: root

@@ -215,7 +215,7 @@ const LEAST: [&str; 7] = [
     "[nat]\n[[nat.rule]]\nname = \"a\"\ntype = \"masquerade\"\nout = \"wan0\"\n",
 ];
 
-const MORE: [&str; 14] = [
+const MORE: [&str; 15] = [
     "[interface.x]\n",
     "[interface.x]\nkind = \"vlan\"\nparent = \"p\"\nid = 1\n",
     "[interface.x]\nkind = \"bond\"\nmode = \"802.3ad\"\n",
@@ -228,6 +228,7 @@ const MORE: [&str; 14] = [
     "[control]\ngroup = \"adm\"\n[system]\n[system.user.ann]\nrole = \"admin\"\n[system.ssh]\n",
     "[system]\n[system.syslog]\nservers = [\"192.0.2.1\"]\n",
     "[service]\n[service.dhcp]\ninterfaces = [\"eth1\"]\n",
+    "[service.dhcp6]\ninterfaces = [\"eth1\"]\n[dhcp_relay.x]\ninterfaces = [\"eth2\"]\nservers = [\"192.0.2.5\"]\n",
     "[service.lldp]\n[service.ntp]\nservers = [\"192.0.2.1\"]\n",
     "[log]\n[control]\n[audit]\n[tables]\n[workers]\n[memory]\n",
 ];

@@ -103,6 +103,8 @@ impl Draft {
             description: None,
             wireguard: None,
             dhcp: None,
+            client6: None,
+            delegated: None,
             enabled: true,
         })
     }

@@ -133,10 +133,8 @@ impl Draft {
                 let metric = stanza.option(&["metric"]).and_then(|metric| metric.parse().ok());
                 self.interface(&name).dhcp = Some(DhcpClient { metric });
             }
-            "dhcp" | "auto" => {
-                let why = "there is no key for a client: who asks for addresses now must go on";
-                self.leave(&stanza.at, format!("{name}: {} {}", stanza.family, stanza.method), why);
-            }
+            "dhcp" => self.interface(&name).client6.get_or_insert_default().address = true,
+            "auto" if ipv6 => self.interface(&name).client6.get_or_insert_default().autoconf = true,
             other => {
                 let why = "this method has no keys";
                 return self.leave(&stanza.at, format!("{name}: {other}"), why);

@@ -75,9 +75,12 @@ pub struct Address {
     /// `global`, `link`, `host`.
     #[serde(default)]
     pub scope: String,
-    /// By DHCP or SLAAC.
+    /// By DHCP or SLAAC, for a while.
     #[serde(default)]
     pub dynamic: bool,
+    /// By SLAAC, for ever as well.
+    #[serde(default, rename = "mngtmpaddr")]
+    pub slaac: bool,
     /// For the privacy of who uses it.
     #[serde(default)]
     pub temporary: bool,
@@ -86,7 +89,12 @@ pub struct Address {
 impl Address {
     /// Whether somebody gave it to the interface.
     pub fn is_given(&self) -> bool {
-        self.address.is_none() && !self.dynamic && !self.temporary && self.scope != "host"
+        self.address.is_none() && !self.is_learned() && self.scope != "host"
+    }
+
+    /// Whether a client or Linux has it of others.
+    pub fn is_learned(&self) -> bool {
+        self.dynamic || self.slaac || self.temporary
     }
 
     /// With the length of its subnet.

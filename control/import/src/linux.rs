@@ -106,6 +106,8 @@ impl Draft {
             description: link.ifalias.clone().filter(|text| !text.is_empty()),
             wireguard,
             dhcp: None,
+            client6: None,
+            delegated: None,
             enabled: link.is_up(),
         };
         match &of {
@@ -213,7 +215,7 @@ impl Draft {
             if let Some(peer) = address.address {
                 let what = format!("{}: address {net} with the other end {peer}", link.ifname);
                 self.leave(SOURCE, what, "there is no key for it, and it stays as it is");
-            } else if address.dynamic && !address.temporary {
+            } else if address.is_learned() && !address.temporary {
                 let by = if net.addr().is_ipv4() { "DHCP" } else { "router advertisements or DHCPv6" };
                 let why = format!("it comes by {by}, and who asked for it goes on");
                 self.leave(SOURCE, format!("{}: address {net}", link.ifname), why);

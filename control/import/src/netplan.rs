@@ -128,8 +128,8 @@ impl Draft {
                 }
                 ("dhcp4-overrides", _) => value.map().iter().all(|(key, _)| key == "route-metric"),
                 ("dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
-                    let why = "there is no key for a client: who asks for addresses now must go on";
-                    self.leave(at(value), format!("{name}: {key}"), why);
+                    let client = self.interface(name).client6.get_or_insert_default();
+                    *(if *key == "dhcp6" { &mut client.address } else { &mut client.autoconf }) = true;
                     true
                 }
                 ("dhcp4" | "dhcp6" | "accept-ra" | "optional" | "critical", _) => true,

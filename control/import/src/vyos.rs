@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use config::{DhcpClient, Kind, RouteTable, Way};
+use config::{Delegated, DhcpClient, Kind, RouteTable, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -95,9 +95,10 @@ impl Draft {
             match (child.name(), value) {
                 ("address", Some("dhcp")) => self.interface(name).dhcp = Some(DhcpClient::default()),
                 ("address", Some("dhcpv6")) => {
-                    let why = "there is no key for a client";
-                    self.leave(at, format!("{name}: {}", child.words.join(" ")), why);
+                    self.interface(name).client6.get_or_insert_default().address = true;
                 }
+                ("ipv6", _) => self.vyos_ipv6(file, name, child),
+                ("dhcpv6-options", _) => self.vyos_delegation(file, name, child),
                 ("address", Some(address)) => match address.parse::<IpNet>() {
                     Ok(net) => self.interface(name).addresses.get_or_insert_default().push(net),
                     Err(_) => self.leave(at, format!("{name}: address {address}"), UNKNOWN),
@@ -132,6 +133,44 @@ impl Draft {
                 self.vyos_device(file, &vlan, kind, node);
             }
             Err(_) => self.leave(format!("{file}:{}", node.line), format!("{parent}: vif {id}"), UNKNOWN),
+        }
+    }
+
+    fn vyos_ipv6(&mut self, file: &str, name: &str, node: &Node) {
+        for child in &node.children {
+            let (own, others): (Vec<_>, Vec<_>) =
+                child.children.iter().partition(|it| child.name() == "address" && it.name() == "autoconf");
+            if !own.is_empty() {
+                self.interface(name).client6.get_or_insert_default().autoconf = true;
+            }
+            match child.children.is_empty() {
+                true => self.not_taken(file, child, &[name, "ipv6"]),
+                false => others.iter().for_each(|it| self.not_taken(file, it, &[name, "ipv6", child.name()])),
+            }
+        }
+    }
+
+    /// Prefixes that a server gives an interface, for others.
+    fn vyos_delegation(&mut self, file: &str, name: &str, node: &Node) {
+        for child in &node.children {
+            if child.name() != "pd" {
+                self.not_taken(file, child, &[name, "dhcpv6-options"]);
+                continue;
+            }
+            for it in &child.children {
+                match (it.name(), it.words.get(1)) {
+                    ("length", Some(length)) if length.parse::<u8>().is_ok() => {
+                        let client = self.interface(name).client6.get_or_insert_default();
+                        client.prefix_length = length.parse().ok();
+                    }
+                    ("interface", Some(other)) => {
+                        let number = it.value("sla-id").and_then(|number| number.parse().ok()).unwrap_or(0);
+                        let part = Delegated { from: name.to_owned(), number };
+                        self.interface(other).delegated = Some(part);
+                    }
+                    _ => self.not_taken(file, it, &[name, "dhcpv6-options", "pd"]),
+                }
+            }
         }
     }
 

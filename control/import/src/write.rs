@@ -99,6 +99,18 @@ pub(crate) fn interface(it: &Interface) -> String {
         say("dhcp", "true".to_owned());
         client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
     }
+    if let Some(client) = &it.client6 {
+        for (key, _) in
+            [("autoconf", client.autoconf), ("dhcp6", client.address)].into_iter().filter(|it| it.1)
+        {
+            say(key, "true".to_owned());
+        }
+        client.prefix_length.iter().for_each(|length| say("prefix_length", length.to_string()));
+    }
+    if let Some(part) = &it.delegated {
+        say("prefix_of", text(&part.from));
+        say("prefix_number", part.number.to_string());
+    }
     it.description.iter().for_each(|description| say("description", text(description)));
     it.vrf.iter().for_each(|vrf| say("vrf", text(vrf)));
     it.mac.iter().for_each(|mac| say("mac", text(mac)));

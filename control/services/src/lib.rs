@@ -33,7 +33,7 @@ mod unbound;
 
 use std::path::{Path, PathBuf};
 
-use config::Router;
+use config::{Dhcp, Dhcp6, Router};
 
 pub use file::{FAILED, FileError, Managed, Standing};
 pub use manager::{Manager, ManagerError};
@@ -59,8 +59,20 @@ pub fn services(router: &Router) -> Vec<Service> {
             base: None,
             check: Check::Program("kea-dhcp4", &["-t"]),
             once: false,
-            interfaces: services.dhcp.iter().flat_map(kea::interfaces).collect(),
+            interfaces: services.dhcp.iter().flat_map(Dhcp::listens).collect(),
             text: services.dhcp.as_ref().map(|dhcp| kea::render(dhcp, &below("/var/lib/kea"))),
+        },
+        Service {
+            section: "[service.dhcp6]",
+            unit: "kea-dhcp6-server",
+            package: "kea-dhcp6-server",
+            restarts: "leases stay",
+            file: Managed::new(below("/etc/kea/kea-dhcp6.conf")),
+            base: None,
+            check: Check::Program("kea-dhcp6", &["-t"]),
+            once: false,
+            interfaces: services.dhcp6.iter().flat_map(Dhcp6::listens).collect(),
+            text: services.dhcp6.as_ref().map(|dhcp| kea::render6(dhcp, &below("/var/lib/kea"))),
         },
         Service {
             section: "[service.dns]",

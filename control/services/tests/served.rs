@@ -212,11 +212,14 @@ fn every_daemon_takes_every_key() {
     let (_, every) = EVERY.split_once("[service.dhcp]").unwrap();
     let every = format!("[service.dhcp]{every}").replace("\"eth1\"", "\"lo\"").replace("\"eth2\"", "\"lo\"");
     let every = format!("{every}[control]\ngroup = \"bifrost-admin\"\n");
-    assert_eq!(rig.go(&every).unwrap().len(), 7);
+    assert_eq!(rig.go(&every).unwrap().len(), 8);
     let files: String = rig.files().into_iter().map(|(_, text)| text).collect();
     for told in [
         "\"id\": 3221225984",
         "\"boot-file-name\"",
+        "\"2001:db8:1::1000 - 2001:db8:1::1fff\"",
+        "\"sntp-servers\"",
+        "\"duid\": \"00:03:00:01:02:00:00:00:00:08\"",
         "\"192.0.2.64 - 192.0.2.95\"",
         "forward-addr: 149.112.112.112@853#dns.quad9.net",
         "forward-addr: 9.9.9.9@853#dns.quad9.net",

@@ -13,6 +13,7 @@
 //! | `memif` | a program's at a memif socket, and in the memory that both have |
 //! | `trial_control` | a generator's and a sink's, to each other |
 //! | `discovery` | hosts' and other routers': router discovery of both families |
+//! | `relay` | hosts' and servers': DHCP of both families, through a relay |
 //! | `bfd` | other routers': control packets; and FRR's: its sessions |
 //! | `vrrp` | other routers' and hosts': advertisements, and questions for the virtual address |
 //! | `sharing` | another router's: datagrams, and what is within those that the key opens |
@@ -40,6 +41,7 @@ pub use import::fuzz as import;
 pub use mirror::fuzz::{fpm, netlink};
 pub use packets::packets;
 pub use port::memif::fuzz::client as memif;
+pub use relay::fuzz as relay;
 pub use sharing::fuzz as sharing;
 pub use texts::{click, expect, router_toml, rules};
 pub use traffic::control::fuzz as trial_control;
@@ -49,7 +51,7 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 22] = [
+pub const TARGETS: [(&str, Target); 23] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),
@@ -65,6 +67,7 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("netlink", netlink),
     ("packets", packets),
     ("parquet", parquet),
+    ("relay", relay),
     ("router_toml", router_toml),
     ("rules", rules),
     ("saved_flows", saved_flows),

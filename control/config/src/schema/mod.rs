@@ -272,6 +272,11 @@ pub static ROOT: &[Key] = &[
         Shape::Named { names: What::Name, keys: network::DISCOVERY },
         "hosts are told of this router",
     ),
+    key(
+        "dhcp_relay",
+        Shape::Named { names: What::Name, keys: network::DHCP_RELAY },
+        "hosts' questions for addresses are passed to servers elsewhere",
+    ),
     key("bfd", Shape::Table(network::BFD), "BFD sessions of FRR's are run here"),
     key("sharing", Shape::Table(network::SHARING), "flows are shared with another router"),
     key(

@@ -16,6 +16,11 @@ pub(super) static INTERFACE: &[Key] = &[
     number("mtu", 68, 65_535, "the longest packet"),
     flag("dhcp", "asks a DHCP server for an address of IPv4").or("false"),
     number("dhcp_metric", 1, U32, "of the routes that the DHCP server tells"),
+    flag("autoconf", "makes addresses and a default route of what routers of IPv6 tell").or("false"),
+    flag("dhcp6", "asks a DHCP server for an address of IPv6").or("false"),
+    number("prefix_length", 1, 64, "of the prefix that it asks for, for those with prefix_of"),
+    text("prefix_of", What::Interface, "has part of the prefix that this one is given"),
+    number("prefix_number", 0, 65_535, "which part, of 64 bits each; else the first"),
     text("mac", What::Mac, "its link address"),
     text("vrf", What::Interface, "the VRF that it belongs to"),
     text("description", What::Words, "Linux's alias"),
@@ -190,6 +195,14 @@ static ROUTES: &[Key] = &[
     text("prefix", What::Prefix, "the prefix").needed(),
     word("preference", RANKS, "among routes to it").or("\"medium\""),
     text("lifetime", What::Time, "how long it holds"),
+];
+
+pub(super) static DHCP_RELAY: &[Key] = &[
+    list("interfaces", What::Interface, "where hosts are").needed(),
+    list("servers", What::Address, "who is asked, by the hosts of its family: all of them").needed(),
+    flag("circuit_id", "servers of IPv4 are told the interface's name (option 82)").or("true"),
+    text("remote_id", What::Words, "a name of this router for servers of IPv4 (option 82)"),
+    flag("trusted", "hosts' messages may have that option already, of a switch").or("false"),
 ];
 
 pub(super) static BFD: &[Key] = &[

@@ -4,6 +4,7 @@ use super::*;
 
 pub(super) static SERVICE: &[Key] = &[
     key("dhcp", Shape::Table(DHCP), "hosts get addresses of IPv4, by Kea"),
+    key("dhcp6", Shape::Table(DHCP6), "hosts get addresses of IPv6, by Kea"),
     key("dns", Shape::Table(DNS), "names are resolved for hosts, by unbound"),
     key("lldp", Shape::Table(LLDP), "neighbours are told who this is, by lldpd"),
     key("ntp", Shape::Table(NTP), "the machine's clock, and who may ask it, by chrony"),
@@ -40,6 +41,37 @@ static SUBNET: &[Key] = &[
 
 static RESERVATION: &[Key] = &[
     text("mac", What::Mac, "its link address").needed(),
+    text("address", What::Address, "its address").needed(),
+];
+
+static DHCP6: &[Key] = &[
+    list("interfaces", What::Interface, "where relays' packets come in"),
+    text("lease", What::Time, "how long an address is a host's").or("\"1h\""),
+    key("subnet", Shape::Named { names: What::Name, keys: SUBNET6 }, "the subnets"),
+];
+
+static SUBNET6: &[Key] = &[
+    text("prefix", What::Prefix, "its prefix").needed(),
+    text("interface", What::Interface, "where its hosts are; else they are behind a relay"),
+    list("pools", What::Words, "addresses that hosts get, such as 2001:db8:1::1000-2001:db8:1::1fff"),
+    list("dns", What::Address, "their name servers"),
+    list("search", What::Words, "domains that names are looked for in"),
+    text("lease", What::Time, "how long an address is a host's; else as everywhere"),
+    key(
+        "options",
+        Shape::Map { names: What::Name, value: &Shape::Text(What::Words) },
+        "other options, by Kea's names",
+    ),
+    key(
+        "reservation",
+        Shape::Named { names: What::Name, keys: RESERVATION6 },
+        "hosts that always have the same address",
+    ),
+];
+
+static RESERVATION6: &[Key] = &[
+    text("duid", What::Words, "the number by which it is known; else by mac"),
+    text("mac", What::Mac, "its link address; else by duid"),
     text("address", What::Address, "its address").needed(),
 ];
 

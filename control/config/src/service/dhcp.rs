@@ -7,7 +7,7 @@ use ipnet::Ipv4Net;
 use notation::duration;
 use toml::de::DeValue;
 
-use super::{HOST, domain};
+use super::{HOST, domain, listens};
 use crate::interface::{interface_name, mac};
 use crate::mistake::{Hint, Page};
 use crate::section::{Section, kind as kind_of, named};
@@ -21,6 +21,13 @@ pub struct Dhcp {
     pub lease: u32,
     /// The subnets, by name.
     pub subnets: Vec<Subnet>,
+}
+
+impl Dhcp {
+    /// The interfaces that it listens at.
+    pub fn listens(&self) -> Vec<String> {
+        listens(&self.interfaces, self.subnets.iter().map(|subnet| &subnet.interface))
+    }
 }
 
 /// A subnet of hosts.
@@ -71,7 +78,7 @@ pub struct Reservation {
 }
 
 /// An hour.
-const LEASE: u32 = 3600;
+pub(super) const LEASE: u32 = 3600;
 const POOL: &str = "addresses such as \"192.0.2.100-192.0.2.199\", or a prefix";
 const ADDRESSES: &str = "addresses of IPv4, such as \"192.0.2.1\"";
 const NET: &str = "a prefix of IPv4, such as \"192.0.2.0/24\"";
@@ -108,7 +115,8 @@ pub(super) fn dhcp(page: &mut Page, mut keys: Section) -> Dhcp {
     Dhcp { interfaces: interfaces.unwrap_or_default(), lease: lease.unwrap_or(LEASE), subnets }
 }
 
-fn lease(page: &mut Page, keys: &mut Section) -> Option<u32> {
+/// How long an address is a host's, in seconds.
+pub(super) fn lease(page: &mut Page, keys: &mut Section) -> Option<u32> {
     let found = keys.text(page, "lease", TIME, |text| match duration(text) {
         Some(time) if time.subsec_nanos() == 0 && (60..=365 * 86_400).contains(&time.as_secs()) => {
             Ok(time.as_secs() as u32)
@@ -162,7 +170,7 @@ fn subnet(page: &mut Page, keys: &mut Section, name: &str) -> Option<Subnet> {
         domain: keys.text(page, "domain", HOST, domain).map(|found| found.value),
         ntp,
         lease: lease(page, keys),
-        options: options(page, keys),
+        options: options(page, keys, &OWN),
         reservations: reservations(page, keys, name, &within),
     };
     prefix.map(|_| found)
@@ -189,6 +197,9 @@ fn pool(text: &str) -> Result<Pool, String> {
     }
 }
 
+/// Whether an address is of the subnet.
+pub(super) type Within<'a, A> = &'a dyn Fn(A) -> Result<(), String>;
+
 /// Options that have keys of their own.
 const OWN: [(&str, &str); 4] = [
     ("routers", "routers"),
@@ -197,13 +208,14 @@ const OWN: [(&str, &str); 4] = [
     ("ntp-servers", "ntp"),
 ];
 
-fn options(page: &mut Page, keys: &mut Section) -> BTreeMap<String, String> {
+/// Options by Kea's names. Those of `own` have keys, which are beside them.
+pub(super) fn options(page: &mut Page, keys: &mut Section, own: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let Some(section) = keys.section(page, "options", "options of DHCP") else { return found };
     for (key, value) in section.all() {
         let name = key.get_ref();
         let sound = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        let own = OWN.iter().find(|(option, _)| name == option);
+        let own = own.iter().find(|(option, _)| name == option);
         match value.get_ref() {
             DeValue::String(_) if own.is_some() => {
                 let key_of = own.map_or("", |(_, key)| key);
@@ -228,7 +240,7 @@ fn reservations(
     page: &mut Page,
     keys: &mut Section,
     subnet: &str,
-    within: &dyn Fn(Ipv4Addr) -> Result<(), String>,
+    within: Within<Ipv4Addr>,
 ) -> Vec<Reservation> {
     const MAC: &str = "a link address, such as \"02:00:00:00:00:01\"";
     let mut found: Vec<Reservation> = Vec::new();

@@ -3,6 +3,7 @@
 //! What is absent is left to others.
 
 mod dhcp;
+mod dhcp6;
 mod dns;
 mod lldp;
 mod ntp;
@@ -10,6 +11,7 @@ mod ntp;
 use std::path::PathBuf;
 
 pub use dhcp::{Dhcp, Pool, Reservation, Subnet};
+pub use dhcp6::{Dhcp6, Host6, Reservation6, Subnet6};
 pub use dns::{Dns, Forwarder, Zone};
 pub use lldp::Lldp;
 pub use ntp::Ntp;
@@ -26,6 +28,8 @@ pub struct Services {
     pub manager: Option<PathBuf>,
     /// `[service.dhcp]`, by Kea.
     pub dhcp: Option<Dhcp>,
+    /// `[service.dhcp6]`, by Kea.
+    pub dhcp6: Option<Dhcp6>,
     /// `[service.dns]`, by unbound.
     pub dns: Option<Dns>,
     /// `[service.lldp]`, by lldpd.
@@ -44,11 +48,12 @@ pub(crate) fn services(page: &mut Page, mut section: Section) -> Services {
     let root = path(page, &mut section, "root", "a folder");
     let manager = path(page, &mut section, "manager", "a program");
     let dhcp = section.section(page, "dhcp", "[service.dhcp]").map(|keys| dhcp::dhcp(page, keys));
+    let dhcp6 = section.section(page, "dhcp6", "[service.dhcp6]").map(|keys| dhcp6::dhcp6(page, keys));
     let dns = section.section(page, "dns", "[service.dns]").map(|keys| dns::dns(page, keys));
     let lldp = section.section(page, "lldp", "[service.lldp]").map(|keys| lldp::lldp(page, keys));
     let ntp = section.section(page, "ntp", "[service.ntp]").map(|keys| ntp::ntp(page, keys));
     section.finish(page);
-    Services { root, manager, dhcp, dns, lldp, ntp }
+    Services { root, manager, dhcp, dhcp6, dns, lldp, ntp }
 }
 
 fn path(page: &mut Page, section: &mut Section, key: &'static str, what: &str) -> Option<PathBuf> {
@@ -61,6 +66,15 @@ fn path(page: &mut Page, section: &mut Section, key: &'static str, what: &str) -
         }
     });
     found.map(|found| found.value).filter(|path| !path.as_os_str().is_empty())
+}
+
+/// A service's own interfaces, and those of its subnets, each once.
+fn listens<'a>(own: &[String], subnets: impl Iterator<Item = &'a Option<String>>) -> Vec<String> {
+    let mut names = own.to_vec();
+    names.extend(subnets.flatten().cloned());
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// A name of a host or domain in letters that no daemon's file takes for its own, in small ones,

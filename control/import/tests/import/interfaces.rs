@@ -26,6 +26,7 @@ iface eth0 inet6 static
 iface eth0:1 inet static
     address 192.0.2.66/32
 iface eth1 inet dhcp
+iface eth1 inet6 auto
 iface bond0 inet manual
     bond-slaves eth2 eth3
     bond-mode 4
@@ -56,6 +57,7 @@ mtu = 9000
 addresses = ["192.0.2.2/30", "2001:db8::2/64", "192.0.2.66/32"]
 [interface.eth1]
 dhcp = true
+autoconf = true
 [interface.eth9]
 enabled = false
 [interface.bond0]
@@ -96,7 +98,7 @@ table = 7
     let missing = [
         at(15, &format!("eth0: up iptables-restore /etc/rules: {ODD}")),
         at(16, &format!("eth0: dns-nameservers 192.0.2.53: {ODD}")),
-        at(35, "ppp0: ppp: this method has no keys"),
+        at(36, "ppp0: ppp: this method has no keys"),
     ];
     comes_to(draft, file, &missing);
 }

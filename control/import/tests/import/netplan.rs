@@ -68,6 +68,7 @@ addresses = ["192.0.2.2/30", "2001:db8::2/64"]
 [interface.eth1]
 dhcp = true
 dhcp_metric = 70
+dhcp6 = true
 [interface.eth2]
 [interface.bond0]
 kind = "bond"
@@ -105,8 +106,6 @@ vrf = "red"
     let missing = [
         format!("01.yaml:8: eth0: nameservers: {ODD}"),
         "01.yaml:13: eth0: a route: there is no key for on-link".to_owned(),
-        "01.yaml:16: eth1: dhcp6: there is no key for a client: who asks for addresses now must go on"
-            .to_owned(),
         "01.yaml:19: card: which interface it matches is not known: name the section as the interface"
             .to_owned(),
         format!("01.yaml:27: bond0: lacp-rate: {ODD}"),

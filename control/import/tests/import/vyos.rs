@@ -22,6 +22,23 @@ const VYOS: &str = "interfaces {
     ethernet eth0 {
         address 192.0.2.2/30
         address dhcp
+        address dhcpv6
+        dhcpv6-options {
+            pd 0 {
+                interface eth5 {
+                    address 1
+                    sla-id 7
+                }
+                length 56
+            }
+            rapid-commit
+        }
+        ipv6 {
+            address {
+                autoconf
+                no-default-link-local
+            }
+        }
         description \"to the world\"
         hw-id 52:54:00:00:00:01
         offload {
@@ -80,8 +97,14 @@ kind = "vrf"
 table = 1000
 [interface.eth0]
 dhcp = true
+autoconf = true
+dhcp6 = true
+prefix_length = 56
 description = "to the world"
 addresses = ["192.0.2.2/30"]
+[interface.eth5]
+prefix_of = "eth0"
+prefix_number = 7
 [interface.bond0]
 kind = "bond"
 mode = "802.3ad"
@@ -106,11 +129,13 @@ name_servers = ["192.0.2.53"]
 "#;
     let missing = [
         "config.boot:13: interfaces bonding bond1: there is no key for it here",
-        "config.boot:21: eth0 offload: there is no key for it here",
-        "config.boot:27: interfaces wireguard wg0: there is no key for it here",
-        "config.boot:32: protocols bgp: there is no key for it here",
-        "config.boot:47: protocols static route 10.9.0.0/16: there is no key for it here",
-        "config.boot:56: system name-server eth0: there is no key for it here",
+        "config.boot:28: eth0 dhcpv6-options rapid-commit: there is no key for it here",
+        "config.boot:33: eth0 ipv6 address no-default-link-local: there is no key for it here",
+        "config.boot:38: eth0 offload: there is no key for it here",
+        "config.boot:44: interfaces wireguard wg0: there is no key for it here",
+        "config.boot:49: protocols bgp: there is no key for it here",
+        "config.boot:64: protocols static route 10.9.0.0/16: there is no key for it here",
+        "config.boot:73: system name-server eth0: there is no key for it here",
     ];
     let found = comes_to(draft, file, &missing);
     assert!(!found.annotated().contains("geheim"));

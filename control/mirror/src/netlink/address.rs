@@ -26,6 +26,7 @@ const IFA_F_SECONDARY: u32 = 0x01;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_DEPRECATED: u32 = 0x20;
 const IFA_F_TENTATIVE: u32 = 0x40;
+const IFA_F_PERMANENT: u32 = 0x80;
 
 impl Address {
     /// IPv4: the first of its subnet, which Linux prefers as a source.
@@ -41,6 +42,11 @@ impl Address {
     /// IPv6: global, and neither tentative nor deprecated.
     pub fn is_global_source(&self) -> bool {
         self.scope == 0 && self.flags & (IFA_F_TENTATIVE | IFA_F_DEPRECATED | IFA_F_DADFAILED) == 0
+    }
+
+    /// It has an end: somebody has given it for a while.
+    pub fn is_leased(&self) -> bool {
+        self.flags & IFA_F_PERMANENT == 0
     }
 }
 

@@ -21,6 +21,7 @@ use tracing::warn;
 use super::DaemonError;
 use super::api::Api;
 use super::bfd::Bfd;
+use super::dhcp_relay::DhcpRelay;
 use super::discovery::Discovery;
 use super::fallback::Fallback;
 use super::flow_log::{Log, Logging, interfaces};
@@ -86,6 +87,7 @@ pub(crate) struct Parts {
     pub(crate) mirroring: Mirroring,
     pub(crate) redundancy: Redundancy,
     pub(crate) discovery: Discovery,
+    pub(crate) dhcp_relay: DhcpRelay,
     pub(crate) bfd: Bfd,
     pub(crate) sharing: Sharing,
     flow_table: FlowTable,
@@ -102,7 +104,7 @@ pub(crate) struct Parts {
 type Check = fn(&Router, &Registry) -> Result<Vec<String>, String>;
 
 impl Parts {
-    const COUNT: usize = 15;
+    const COUNT: usize = 16;
 
     /// What each says of a configuration, before any of them is there. What most is wrong in comes
     /// first.
@@ -113,6 +115,7 @@ impl Parts {
         Ports::check,
         Redundancy::check,
         Discovery::check,
+        DhcpRelay::check,
         Bfd::check,
         Sharing::check,
         Fallback::check,
@@ -134,6 +137,7 @@ impl Parts {
             mirroring,
             redundancy,
             discovery,
+            dhcp_relay,
             bfd,
             sharing,
             flow_table,
@@ -152,6 +156,7 @@ impl Parts {
             mirroring,
             redundancy,
             discovery,
+            dhcp_relay,
             bfd,
             sharing,
             flow_table,
@@ -198,6 +203,7 @@ impl Control {
                 mirroring: Mirroring::default(),
                 redundancy: Redundancy::default(),
                 discovery: Discovery::default(),
+                dhcp_relay: DhcpRelay::default(),
                 bfd: Bfd::default(),
                 sharing: Sharing::default(),
                 flow_table: FlowTable,
@@ -311,6 +317,7 @@ impl Control {
             self.follow_copy();
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
+            self.parts.dhcp_relay.follow(&self.forwarding);
             self.parts.bfd.follow(&mut self.forwarding, &self.door);
             for job in self.jobs.try_iter().take(JOBS).collect::<Vec<_>>() {
                 if !self.forwarding.stop.is_asked() {
@@ -401,6 +408,7 @@ impl Control {
         // While all is still forwarded; it may take its time.
         forwarding.plane.takes_long();
         parts.discovery.stop();
+        parts.dhcp_relay.leave();
         parts.redundancy.stop();
         parts.sharing.stop();
         parts.api.stop();

@@ -38,6 +38,7 @@
 //! | `mirror_port.rs` | `[mirror]`: such copies, sent out by an interface |
 //! | `bfd/` | `[bfd]`: BFD sessions of FRR's are run here |
 //! | `discovery/` | `[discovery.NAME]`: hosts are told of this router |
+//! | `dhcp_relay/` | `[dhcp_relay.NAME]`: DHCP is passed to servers elsewhere |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
 //! | `sharing/` | `[sharing]`: flows that two routers have together |
 //! | `groups.rs`, `orders.rs`, `tracked.rs` | what those two share: being in groups, the way to a thread, what a section tracks |
@@ -54,6 +55,7 @@ mod bridges;
 mod commit;
 mod control;
 mod copies;
+mod dhcp_relay;
 mod discovery;
 pub(crate) mod expect;
 pub(crate) mod explain;

@@ -72,7 +72,10 @@ fn planned(change: &Change) -> Result<(Option<PathBuf>, Vec<Step>), ServiceError
     // Accounts are in the groups of the socket.
     let same_groups = before.control == after.control || after.system.users.is_empty();
     let clients = |router: &Router| -> Vec<_> {
-        router.interfaces.iter().filter_map(|it| Some((it.name.clone(), it.dhcp.clone()?))).collect()
+        let ask = |it: &config::Interface| {
+            (it.name.clone(), it.dhcp.clone(), it.client6.clone(), it.delegated.clone())
+        };
+        router.interfaces.iter().map(ask).collect()
     };
     let same = before.services == after.services && before.system == after.system;
     if same && same_groups && clients(before) == clients(after) {

@@ -13,6 +13,7 @@ mod api;
 mod bfd;
 mod classifier;
 mod config;
+mod dhcp_relay;
 mod discovery;
 mod drops;
 mod filter;
@@ -37,6 +38,7 @@ pub use api::*;
 pub use bfd::*;
 pub use classifier::*;
 pub use config::*;
+pub use dhcp_relay::*;
 pub use discovery::*;
 pub use drops::*;
 pub use filter::*;
@@ -67,7 +69,7 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 22] = [
+pub const ALL: [Entry; 23] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
@@ -83,6 +85,7 @@ pub const ALL: [Entry; 22] = [
     Entry::of::<Vec<VirtualRouterStatus>>(),
     Entry::of::<Option<SharingStatus>>(),
     Entry::of::<Vec<DiscoveryStatus>>(),
+    Entry::of::<Vec<DhcpRelayStatus>>(),
     Entry::of::<Option<BfdStatus>>(),
     Entry::of::<Vec<RepairStatus>>(),
     Entry::of::<Option<FlowLogStatus>>(),

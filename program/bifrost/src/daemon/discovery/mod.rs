@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use ::discovery::{Preference, RaOption, irdp};
 use config::{Discovery as Plan, Discovery4, Discovery6, PREFIXES};
+use ipnet::Ipv6Net;
 use mirror::model::Link;
 use mirror::netlink::address::Address;
 use tracing::{error, warn};
@@ -38,6 +39,9 @@ use family::{Four, Six};
 use speaker::Told;
 use thread::{Order, Runner};
 
+/// The longest that hosts are told of a prefix which was given for a while: valid and preferred, in
+/// seconds (RFC 9096, section 4).
+const LEASED: [u32; 2] = [5_400, 2_700];
 /// How long the thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -214,19 +218,22 @@ fn six(
     }
     let mut options = vec![RaOption::SourceLink(speaking.mac)];
     if let Some([valid, preferred]) = plan.own_prefixes {
-        let mut prefixes = Vec::new();
-        for net in here.iter().filter(|address| address.scope == 0).filter_map(of) {
-            let prefix = net.trunc();
-            if net.prefix_len() == 64 && !prefixes.contains(&prefix) {
-                prefixes.push(prefix);
+        let mut prefixes: Vec<(Ipv6Net, bool)> = Vec::new();
+        for address in here.iter().filter(|address| address.scope == 0) {
+            let Some(prefix) = of(address).filter(|net| net.prefix_len() == 64).map(|net| net.trunc()) else {
+                continue;
+            };
+            match prefixes.iter_mut().find(|(known, _)| *known == prefix) {
+                Some((_, leased)) => *leased &= address.is_leased(),
+                None => prefixes.push((prefix, address.is_leased())),
             }
         }
-        options.extend(prefixes.into_iter().take(PREFIXES).map(|prefix| RaOption::Prefix {
+        options.extend(prefixes.into_iter().take(PREFIXES).map(|(prefix, leased)| RaOption::Prefix {
             prefix,
             on_link: true,
             autonomous: true,
-            valid,
-            preferred,
+            valid: if leased { valid.min(LEASED[0]) } else { valid },
+            preferred: if leased { preferred.min(LEASED[1]) } else { preferred },
         }));
     }
     options.append(&mut says.options);

@@ -220,6 +220,7 @@ mod tests {
         {"remote": "192.0.2.7", "local": "192.0.2.1", "ttl": 0, "ikey": "0.0.0.7", "okey": "0.0.0.7"}},
         "addr_info": [{"family": "inet", "local": "10.0.0.1", "address": "10.0.0.2", "prefixlen": 32, "scope": "global"},
         {"family": "inet", "local": "10.1.0.1", "prefixlen": 24, "scope": "global", "dynamic": true},
+        {"family": "inet6", "local": "2001:db8::2", "prefixlen": 64, "scope": "global", "mngtmpaddr": true},
         {"family": "inet", "local": "127.0.0.1", "prefixlen": 8, "scope": "host"},
         {"family": "inet6", "local": "2001:db8::1", "prefixlen": 64, "scope": "global"}]}, {}]"#;
 

@@ -157,6 +157,7 @@ impl Control {
         let gone = |error: std::io::Error| format!("the new one is gone: {error}");
         forwarding.plane.takes_long();
         parts.discovery.leave();
+        parts.dhcp_relay.leave();
         let active = parts.redundancy.leave();
         // If it comes to nothing.
         parts.redundancy.go_on(active.clone());

@@ -10,7 +10,7 @@ use crate::section::{Section, named};
 use crate::service::{Dhcp, Dhcp6, Services, some};
 
 /// Interfaces, and the servers that their hosts ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DhcpRelay {
     /// What it is called here.
     pub name: String,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use config::{Cores, Interface, Kind, Machine, Route, Router, Routing, RoutingRule, System};
+use config::{Cores, DhcpRelay, Interface, Kind, Machine, Route, Router, Routing, RoutingRule, System};
 
 use crate::write;
 
@@ -33,6 +33,8 @@ pub struct Draft {
     pub(crate) routes: Vec<Route>,
     /// The machine itself.
     pub(crate) system: System,
+    /// A relay of DHCP; none where it has no servers.
+    pub(crate) relay: Option<DhcpRelay>,
     /// Routing rules.
     pub(crate) rules: Vec<RoutingRule>,
     /// Sections that FRR is told, as they are written.
@@ -154,6 +156,14 @@ impl Draft {
                 body += &self.sound(NO_PORTS, vec![("[system]".to_owned(), system)], false);
             }
             _ => {}
+        }
+        let there = said.as_ref().is_some_and(|router| !router.dhcp_relays.is_empty());
+        if let Some(relay) = self.relay.take() {
+            let what = format!("[dhcp_relay.{}]", relay.name);
+            match there {
+                true => self.leave("the file", what, "there are relays already, which stay as they are"),
+                false => body += &self.sound(NO_PORTS, vec![(what, write::relay(&relay))], false),
+            }
         }
         let rules = self.rules(said.as_ref());
         let needs = format!("{NO_PORTS}{body}");

@@ -1,9 +1,9 @@
-//! VyOS's `config.boot`: interfaces, VRFs, static routes, and the machine itself. Other parts are
-//! told, each by its name.
+//! VyOS's `config.boot`: interfaces, VRFs, static routes, relays of DHCP, and the machine itself.
+//! Other parts are told, each by its name.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use config::{Delegated, DhcpClient, Kind, RouteTable, Way};
+use config::{Delegated, DhcpClient, DhcpRelay, Kind, RouteTable, Way};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -45,6 +45,7 @@ impl Draft {
                 "vrf" => section.children.iter().for_each(|it| self.vyos_vrf(file, it)),
                 "system" => self.vyos_system(file, section),
                 "protocols" => self.protocols(file, section, None),
+                "service" => self.vyos_services(file, section),
                 _ => self.not_taken(file, section, &[]),
             }
         }
@@ -133,6 +134,58 @@ impl Draft {
                 self.vyos_device(file, &vlan, kind, node);
             }
             Err(_) => self.leave(format!("{file}:{}", node.line), format!("{parent}: vif {id}"), UNKNOWN),
+        }
+    }
+
+    fn vyos_services(&mut self, file: &str, node: &Node) {
+        for child in &node.children {
+            match child.name() {
+                "dhcp-relay" | "dhcpv6-relay" => self.vyos_relay(file, child),
+                _ => self.not_taken(file, child, &["service"]),
+            }
+        }
+    }
+
+    /// Relays of both families: one with the interfaces of both.
+    fn vyos_relay(&mut self, file: &str, node: &Node) {
+        let ours = || DhcpRelay { name: "vyos".to_owned(), circuit_id: true, ..DhcpRelay::default() };
+        let mut relay = self.relay.take().unwrap_or_else(ours);
+        for child in &node.children {
+            match (child.name(), child.words.get(1)) {
+                ("listen-interface", Some(name)) if !relay.interfaces.contains(name) => {
+                    relay.interfaces.push(name.clone());
+                }
+                ("server", Some(server)) if server.parse::<Ipv4Addr>().is_ok() => {
+                    relay.servers4.extend(server.parse::<Ipv4Addr>());
+                }
+                // By which interface a server is reached, routes say.
+                ("listen-interface" | "upstream-interface", Some(_)) => {
+                    let addresses = child.children.iter().filter(|it| it.name() == "address");
+                    let servers = addresses.filter_map(|it| it.words.get(1)?.parse::<Ipv6Addr>().ok());
+                    if child.name() == "upstream-interface" {
+                        relay.servers6.extend(servers.filter(|it| !it.is_multicast()));
+                    }
+                }
+                ("relay-options", _) => {
+                    for option in &child.children {
+                        match option.name() {
+                            "relay-agents-packets" => {
+                                relay.trusted = option.words.get(1).is_some_and(|word| word != "discard");
+                            }
+                            _ => self.not_taken(file, option, &["service", node.name(), child.name()]),
+                        }
+                    }
+                }
+                _ => self.not_taken(file, child, &["service", node.name()]),
+            }
+        }
+        let serves = !(relay.servers4.is_empty() && relay.servers6.is_empty());
+        match serves && !relay.interfaces.is_empty() {
+            true => self.relay = Some(relay),
+            false => {
+                let why = "it says no server, or not which interfaces have hosts (listen-interface)";
+                self.leave(format!("{file}:{}", node.line), format!("service {}", node.name()), why);
+            }
         }
     }
 

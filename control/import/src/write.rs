@@ -1,6 +1,8 @@
 //! Sections as they are written.
 
-use config::{Does, Interface, Kind, PublicKey, Route, RouteTable, RoutingRule, System, Way, WireGuardPeer};
+use config::{
+    DhcpRelay, Does, Interface, Kind, PublicKey, Route, RouteTable, RoutingRule, System, Way, WireGuardPeer,
+};
 
 /// A text in TOML.
 pub(crate) fn text(text: &str) -> String {
@@ -143,6 +145,21 @@ fn peer(interface: &str, peer: &WireGuardPeer) -> String {
 /// A key as `wg` writes it, which is how public ones are shown.
 fn key(key: &[u8; 32]) -> String {
     text(&PublicKey(*key).to_string())
+}
+
+/// A section of a relay.
+pub(crate) fn relay(it: &DhcpRelay) -> String {
+    let four = it.servers4.iter().map(ToString::to_string);
+    let servers: Vec<String> = four.chain(it.servers6.iter().map(ToString::to_string)).collect();
+    let mut said = format!("[dhcp_relay.{}]\n", name(&it.name));
+    said += &format!("interfaces = {}\nservers = {}\n", list(&it.interfaces), list(&servers));
+    if !it.circuit_id {
+        said += "circuit_id = false\n";
+    }
+    if it.trusted {
+        said += "trusted = true\n";
+    }
+    said
 }
 
 /// `[[route]]`.

@@ -51,6 +51,25 @@ const VYOS: &str = "interfaces {
         private-key geheim
     }
 }
+service {
+    dhcp-relay {
+        listen-interface eth1
+        listen-interface eth2
+        upstream-interface eth0
+        server 192.0.2.5
+        relay-options {
+            relay-agents-packets forward
+            hop-count 5
+        }
+    }
+    dhcpv6-relay {
+        listen-interface eth1 {
+        }
+        upstream-interface eth0 {
+            address 2001:db8::5
+        }
+    }
+}
 protocols {
     bgp {
         system-as 65001
@@ -126,6 +145,10 @@ metric = 250
 hostname = "r1.example.net"
 time_zone = "Europe/Paris"
 name_servers = ["192.0.2.53"]
+[dhcp_relay.vyos]
+interfaces = ["eth1", "eth2"]
+servers = ["192.0.2.5", "2001:db8::5"]
+trusted = true
 "#;
     let missing = [
         "config.boot:13: interfaces bonding bond1: there is no key for it here",
@@ -133,9 +156,10 @@ name_servers = ["192.0.2.53"]
         "config.boot:33: eth0 ipv6 address no-default-link-local: there is no key for it here",
         "config.boot:38: eth0 offload: there is no key for it here",
         "config.boot:44: interfaces wireguard wg0: there is no key for it here",
-        "config.boot:49: protocols bgp: there is no key for it here",
-        "config.boot:64: protocols static route 10.9.0.0/16: there is no key for it here",
-        "config.boot:73: system name-server eth0: there is no key for it here",
+        "config.boot:56: service dhcp-relay relay-options hop-count 5: there is no key for it here",
+        "config.boot:68: protocols bgp: there is no key for it here",
+        "config.boot:83: protocols static route 10.9.0.0/16: there is no key for it here",
+        "config.boot:92: system name-server eth0: there is no key for it here",
     ];
     let found = comes_to(draft, file, &missing);
     assert!(!found.annotated().contains("geheim"));

@@ -6,7 +6,7 @@
 //! serve hosts itself.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::sys::socket::{
@@ -58,16 +58,18 @@ impl Door {
         Ok(Door { socket: PacketSocket::open(ifindex, options)?, ifindex })
     }
 
-    /// The next message; none: nothing waits. What is none of UDP's is passed over.
-    pub(super) fn hear<'b>(&self, buffer: &'b mut [u8]) -> Option<Option<&'b [u8]>> {
+    /// The next message to all on the link, or to this router there; none: nothing waits. What is to
+    /// others, such as a server that a host knows already, is passed over.
+    pub(super) fn hear<'b>(&self, own: Ipv4Addr, buffer: &'b mut [u8]) -> Option<Option<&'b [u8]>> {
         let received = self.socket.receive(buffer).ok()?;
         let is_heard =
             matches!(received.kind, PacketType::Host | PacketType::Multicast | PacketType::Broadcast);
         let frame = buffer.get(..received.captured).filter(|_| is_heard);
         Some(frame.and_then(|frame| {
             let ip = ipv4::Packet::parse(ethernet::Frame::parse(frame).ok()?.payload()).ok()?;
-            let whole = ip.checksum_ok().then_some(ip.payload())?;
-            Some(udp::Datagram::parse(whole).ok()?.payload())
+            let to = ip.destination();
+            let is_ours = ip.checksum_ok() && (to == own || to.is_broadcast());
+            is_ours.then_some(udp::Datagram::parse(ip.payload()).ok()?.payload())
         }))
     }
 

@@ -262,8 +262,9 @@ impl Point {
 
     fn hear4(&mut self, own: &HashMap<SocketAddr, UdpSocket>, buffer: &mut [u8]) {
         for _ in 0..MESSAGES {
-            let Some(message) = self.door.as_ref().and_then(|door| door.hear(buffer)) else { return };
-            let Some((message, at)) = message.zip(self.place.own4()) else { continue };
+            let Some((door, at)) = self.door.as_ref().zip(self.place.own4()) else { return };
+            let Some(message) = door.hear(at, buffer) else { return };
+            let Some(message) = message else { continue };
             match self.place.agent.forward(message, at) {
                 Ok(relayed) => {
                     let socket = own.get(&(at, four::SERVER).into());

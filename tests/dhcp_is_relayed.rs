@@ -128,7 +128,7 @@ fn in_each_lane() {
         net.serves();
 
         // A host that says itself on which link it is, and servers that nobody asked.
-        let discover = "BOOTP(chaddr=b'\\x02\\0\\0\\0\\0\\x09', xid=7) / DHCP(options=[('message-type', 'discover'), ('relay_agent_Information', b'\\x01\\x01x'), 'end'])";
+        let discover = "BOOTP(chaddr=b'\\x02\\0\\0\\0\\0\\x09', xid=7) / DHCP(options=[('message-type', 'discover'), b'\\x52\\x03\\x01\\x01x', 'end'])";
         net.refuses(
             "ipv4",
             &net.line.customer,
@@ -157,6 +157,12 @@ fn in_each_lane() {
         let told = net.line.router.ask("reload --dry-run").unwrap();
         assert_eq!(told.trim(), "[dhcp_relay.hosts]: nothing is relayed any more");
         net.line.router.ask("reload").unwrap();
-        assert!(!net.at_customer("busybox udhcpc -f -q -n -t 2 -T 1 -i eth0 -s ./client").contains("got "));
+        wait_for("the end of the relay", SOON, || {
+            match net.at_customer("busybox udhcpc -f -q -n -t 2 -T 1 -i eth0 -s ./client") {
+                said if said.contains("got ") => Err(said),
+                _ => Ok(()),
+            }
+        })
+        .unwrap();
     }
 }

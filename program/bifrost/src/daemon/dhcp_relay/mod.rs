@@ -147,8 +147,10 @@ impl Section for DhcpRelay {
         Ok(())
     }
 
-    /// The control thread tells the thread of it, as of all other changes.
-    fn apply(&mut self, _: &Change, _: &mut Forwarding) {}
+    /// At once: whoever asked for the change may look for it in the next moment.
+    fn apply(&mut self, _: &Change, forwarding: &mut Forwarding) {
+        self.follow(forwarding);
+    }
 
     fn abort(&mut self, _: &mut Forwarding) {}
 }

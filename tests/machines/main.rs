@@ -2,7 +2,7 @@
 //! (VLANs, VRFs).
 //!
 //! They are written as the others are, with hosts in network namespaces, but carried out in a guest
-//! (`lab::inside!`). A machine serves many of them: as many boot for a kernel as tests run at once.
+//! (`lab::inside!`). A machine boots once for each kernel, and serves all tests of this program.
 //! `lab/setup.sh machines` fetches what they need.
 
 // Every test's name begins with `machines`, so that `make test ONLY=machines` finds them.

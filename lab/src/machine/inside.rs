@@ -4,7 +4,13 @@
 //! the same test of the same program is begun once more in the guest, where it is carried out:
 //! there a [`Lab`](crate::Lab) and everything else of this crate work as they do here.
 
-use std::{env, fs, io, path::PathBuf, process::Command, time::Duration};
+use std::{
+    env, fs, io,
+    path::PathBuf,
+    process::Command,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use super::Machine;
 use crate::{End, Lab, LabError, Result};
@@ -15,7 +21,7 @@ const INSIDE: &str = "BIFROST_MACHINE";
 /// time.
 const TEST: Duration = Duration::from_secs(480);
 
-/// Runs a test's body in a machine with this kernel: `inside!("6.12", || { ... })`, in the
+/// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the
 /// test's own function.
 #[macro_export]
 macro_rules! inside {
@@ -34,6 +40,9 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return body();
     }
+    // One guest at a time has the cores.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_program, test) = place.split_once("::").expect("a path begins with its program");
     let test = test.trim_end_matches("::here");
     let program = env::current_exe().expect("this program has a path");

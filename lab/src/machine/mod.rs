@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
-        LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -75,28 +75,27 @@ impl Machine {
         cards.into_iter().fold(Hardware::new(kernel), Hardware::nic).boot()
     }
 
-    /// Does some work with a machine with this kernel that nobody else works with: one that was booted
-    /// earlier, else a new one. When it falls over its own patches ([`Machine::fell_over_patches`]),
+    /// Does some work with the machine with this kernel that all of this process share. It is booted
+    /// when first asked for. When it falls over its own patches ([`Machine::fell_over_patches`]),
     /// the work is begun once more in a new one; nothing else is forgiven.
     ///
     /// # Errors
-    /// What the work says, and as [`Machine::boot`]. Where a kernel did not boot it is not tried again.
+    /// What the work says, and as [`Machine::boot`]. A machine that did not boot is not tried again.
     pub fn on<T>(kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
-        let mut machine = idle(kernel)?;
-        let mut done = work(&machine);
-        if let Err(error) = &done
-            && machine.fell_over_patches()
-        {
-            println!("once more, for it is the emulation's fault: {error}");
-            drop(machine);
-            machine = booted(kernel)?;
-            done = work(&machine);
+        let machine = shared(kernel)?;
+        match work(&machine) {
+            Err(error) if machine.fell_over_patches() => {
+                println!("once more, for it is the emulation's fault: {error}");
+                let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+                if matches!(machines.get(kernel), Some(Ok(known)) if Arc::ptr_eq(known, &machine)) {
+                    machines.remove(kernel);
+                }
+                drop(machines);
+                drop(machine);
+                work(&*shared(kernel)?)
+            }
+            done => done,
         }
-        // One that has ended is of no use to others.
-        if !matches!(done, Err(LabError::Machine { .. } | LabError::Timeout { .. })) {
-            places().entry(kernel.to_owned()).or_default().idle.push(machine);
-        }
-        done
     }
 
     /// Whether its kernel ended in the middle of an instruction of its own that it was changing.
@@ -223,37 +222,18 @@ impl Drop for Machine {
     }
 }
 
-/// The machines of a kernel that [`Machine::on`] has booted.
-#[derive(Default)]
-struct Place {
-    idle: Vec<Machine>,
-    /// Why one did not boot.
-    broken: Option<String>,
-}
+/// Those that [`Machine::on`] has booted, or why one did not.
+static SHARED: LazyLock<Mutex<HashMap<String, Booted>>> = LazyLock::new(Mutex::default);
+type Booted = std::result::Result<Arc<Machine>, String>;
 
-fn places() -> MutexGuard<'static, HashMap<String, Place>> {
-    static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
-    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn idle(kernel: &str) -> Result<Machine> {
-    let found = places().get_mut(kernel).and_then(|place| place.idle.pop());
-    found.map_or_else(|| booted(kernel), Ok)
-}
-
-fn booted(kernel: &str) -> Result<Machine> {
-    let known = places().get(kernel).and_then(|place| place.broken.clone());
-    let booted = match known {
-        None => Machine::boot(kernel).map_err(|error| error.to_string()),
-        Some(why) => Err(why),
-    };
-    booted.map_err(|why| {
-        places().entry(kernel.to_owned()).or_default().broken = Some(why.clone());
-        LabError::Machine {
-            kernel: kernel.to_owned(),
-            what: format!("did not boot: {why}"),
-            console: String::new(),
-        }
+fn shared(kernel: &str) -> Result<Arc<Machine>> {
+    let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let boot = || Machine::boot(kernel).map(Arc::new).map_err(|error| error.to_string());
+    let machine = machines.entry(kernel.to_owned()).or_insert_with(boot).clone();
+    machine.map_err(|error| LabError::Machine {
+        kernel: kernel.to_owned(),
+        what: format!("did not boot: {error}"),
+        console: String::new(),
     })
 }
 

@@ -54,9 +54,7 @@ pub fn fuzz(bytes: &[u8]) {
         answer[0] = four::REPLY;
         let back = agent.back(&answer).expect("it has the form of one");
         assert_eq!(four::gateway(&answer), Some(back.gateway));
-        assert!(
-            back.message.len() >= four::SHORTEST && back.message.len() <= answer.len().max(four::SHORTEST)
-        );
+        assert!(back.message.len() <= answer.len().max(four::SHORTEST));
     }
     let _ = (agent.back(bytes), four::gateway(bytes));
     let (link, host) = (Ipv6Addr::from(0x2001_0db8 << 96 | 1), Ipv6Addr::from(0xfe80 << 112 | 2));

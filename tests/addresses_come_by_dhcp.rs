@@ -1,6 +1,7 @@
 //! An interface with `dhcp = true` has the address and the routes that a server gives it, and keeps
 //! them while Bifrost is killed, started and told something else, and while its client is started
-//! anew. By IPv6 another interface has part of the prefix that it is given, and hosts hear of that. (The network of `network.rs`; the server is the DHCP server, and a script starts the client.)
+//! anew. By IPv6 another interface has part of the prefix that it is given, and hosts hear of that.
+//! (The network of `network.rs`; the server is the DHCP server, and a script starts the client.)
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use lab::{Ping, Process, wait_for};
 
-use crate::network::{Line, ports};
+use crate::network::{Line, kea, ports};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -180,12 +181,7 @@ fn and_stay_whatever_is_started_anew() {
 #[test]
 fn and_parts_of_a_prefix_reach_hosts() {
     let Some(mut net) = Net::new() else { return };
-    let server = &net.line.server;
-    let file = server.folder().join("kea-dhcp6.conf");
-    fs::write(&file, PREFIXES).unwrap();
-    let mut kea = server.command("kea-dhcp6");
-    kea.arg("-c").arg(file).env("KEA_LOCKFILE_DIR", "none").env("KEA_PIDFILE_DIR", server.folder());
-    let _kea = server.spawn("kea-dhcp6", kea).unwrap();
+    let _server = kea(&net.line.server, "kea-dhcp6", PREFIXES);
     net.configure("");
     net.line.router.restart().unwrap();
     let sections = "[interface.right]\ndhcp6 = true\nprefix_length = 56\n\

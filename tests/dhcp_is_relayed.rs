@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::{Capture, Host, Process, wait_for};
 use serde_json::Value;
 
-use crate::network::{LANES, Line, ports};
+use crate::network::{LANES, Line, kea, ports};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -37,14 +37,6 @@ const CLIENT6: &str = "unshare -m sh -c 'mount -t tmpfs none /run/dhcpcd; mount 
 struct Net {
     line: Line,
     _servers: [Process; 2],
-}
-
-fn kea(host: &Host, program: &str, config: &str) -> Process {
-    let file = host.folder().join(format!("{program}.conf"));
-    fs::write(&file, config).unwrap();
-    let mut command = host.command(program);
-    command.arg("-c").arg(file).env("KEA_LOCKFILE_DIR", "none").env("KEA_PIDFILE_DIR", host.folder());
-    host.spawn(program, command).unwrap()
 }
 
 impl Net {
@@ -128,11 +120,15 @@ fn in_each_lane() {
         net.serves();
 
         // A host that says itself on which link it is, and servers that nobody asked.
-        let discover = "BOOTP(chaddr=b'\\x02\\0\\0\\0\\0\\x09', xid=7) / DHCP(options=[('message-type', 'discover'), b'\\x52\\x03\\x01\\x01x', 'end'])";
+        let discover = "BOOTP(chaddr=b'\\x02\\0\\0\\0\\0\\x09', xid=7) \
+                        / DHCP(options=[('message-type', 'discover'), b'\\x52\\x03\\x01\\x01x', 'end'])";
         net.refuses(
             "ipv4",
             &net.line.customer,
-            &format!("sendp(Ether(dst='ff:ff:ff:ff:ff:ff') / IP(src='0.0.0.0', dst='255.255.255.255') / UDP(sport=68, dport=67) / {discover}, iface='eth0', verbose=False)"),
+            &format!(
+                "sendp(Ether(dst='ff:ff:ff:ff:ff:ff') / IP(src='0.0.0.0', dst='255.255.255.255') \
+                 / UDP(sport=68, dport=67) / {discover}, iface='eth0', verbose=False)"
+            ),
         );
         net.line
             .server
@@ -142,12 +138,16 @@ fn in_each_lane() {
         net.refuses(
             "ipv4",
             &net.line.server,
-            "send(IP(src='10.2.0.3', dst='10.1.0.1') / UDP(sport=67, dport=67) / BOOTP(op=2, giaddr='10.1.0.1', yiaddr='10.1.0.66', chaddr=b'\\x02\\0\\0\\0\\0\\x09') / DHCP(options=[('message-type', 'offer'), 'end']), verbose=False)",
+            "send(IP(src='10.2.0.3', dst='10.1.0.1') / UDP(sport=67, dport=67) \
+             / BOOTP(op=2, giaddr='10.1.0.1', yiaddr='10.1.0.66', chaddr=b'\\x02\\0\\0\\0\\0\\x09') \
+             / DHCP(options=[('message-type', 'offer'), 'end']), verbose=False)",
         );
         net.refuses(
             "ipv6",
             &net.line.server,
-            "send(IPv6(src='2001:db8:2::3', dst='2001:db8:1::1') / UDP(sport=547, dport=547) / DHCP6_RelayReply(linkaddr='2001:db8:1::1', peeraddr='fe80::9') / DHCP6OptIfaceId(ifaceid=b'left') / DHCP6OptRelayMsg(message=DHCP6_Advertise(trid=7)), verbose=False)",
+            "send(IPv6(src='2001:db8:2::3', dst='2001:db8:1::1') / UDP(sport=547, dport=547) \
+             / DHCP6_RelayReply(linkaddr='2001:db8:1::1', peeraddr='fe80::9') \
+             / DHCP6OptIfaceId(ifaceid=b'left') / DHCP6OptRelayMsg(message=DHCP6_Advertise(trid=7)), verbose=False)",
         );
         let caught = fs::read(heard.stop().unwrap()).unwrap();
         assert_eq!(caught.len(), 24, "a forged answer has come to hosts");

@@ -225,6 +225,15 @@ pub fn ports(lane: &str, names: &[&str]) -> String {
     names.iter().map(port).collect::<String>() + &format!("[workers]\ncores = [{last}]\n")
 }
 
+/// A server of DHCP, `kea-dhcp4` or `kea-dhcp6`, that has a configuration.
+pub fn kea(host: &Host, program: &str, config: &str) -> Process {
+    let file = host.folder().join(format!("{program}.conf"));
+    std::fs::write(&file, config).unwrap();
+    let mut command = host.command(program);
+    command.arg("-c").arg(file).env("KEA_LOCKFILE_DIR", "none").env("KEA_PIDFILE_DIR", host.folder());
+    host.spawn(program, command).unwrap()
+}
+
 /// A socket address from its words.
 pub fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), port)

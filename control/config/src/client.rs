@@ -64,11 +64,14 @@ pub(crate) fn asks(page: &mut Page, section: &mut Section, kind: Option<&Kind>, 
     }
     let delegated = from.map(|from| Delegated { from: from.value, number: number.unwrap_or(0) });
     let client6 = autoconf || address || prefix_length.is_some();
-    let said = [("dhcp", dhcp), ("autoconf", autoconf), ("dhcp6", address)];
-    let said = said
-        .into_iter()
-        .chain([("prefix_length", prefix_length.is_some()), ("prefix_of", delegated.is_some())]);
-    for (key, _) in said.filter(|(_, said)| *said) {
+    let said = [
+        ("dhcp", dhcp),
+        ("autoconf", autoconf),
+        ("dhcp6", address),
+        ("prefix_length", prefix_length.is_some()),
+        ("prefix_of", delegated.is_some()),
+    ];
+    for (key, _) in said.into_iter().filter(|(_, said)| *said) {
         if let Some(kind) = kind.filter(|kind| !kind.has_frames()) {
             let what = if key == "dhcp" { "DHCP" } else { key };
             let message = format!("a {} has no {what}", kind.word());
@@ -94,7 +97,7 @@ pub(crate) fn check(page: &mut Page, table: &DeTable, interfaces: &[Interface]) 
         let mut wrong = |key, message: String, expected: &str| {
             page.wrong(place(table, &it.name, key), message, Hint::expected(expected));
         };
-        let Some(giver) = interfaces.iter().find(|other| other.name == *from && **other != *it) else {
+        let Some(giver) = interfaces.iter().find(|other| other.name == *from && *from != it.name) else {
             wrong(
                 "prefix_of",
                 format!("{from} asks nobody for a prefix"),

@@ -29,7 +29,10 @@ use tracing::{debug, warn};
 pub const NEEDED: [(Capability, &str); 6] = [
     (Capability::CAP_NET_ADMIN, "interfaces, routes, rules, the programs at the ports"),
     (Capability::CAP_NET_RAW, "AF_XDP sockets, and packets that Linux sends on"),
-    (Capability::CAP_NET_BIND_SERVICE, "metrics, or the interface for programs, at a port below 1024"),
+    (
+        Capability::CAP_NET_BIND_SERVICE,
+        "metrics, the interface for programs and relays of DHCP, at ports below 1024",
+    ),
     (Capability::CAP_BPF, "maps and programs"),
     (Capability::CAP_PERFMON, "programs that the kernel does not slow down against guesses"),
     (Capability::CAP_CHOWN, "the group of the control socket"),

@@ -212,7 +212,10 @@ impl Draft {
             }
             for it in &child.children {
                 match (it.name(), it.words.get(1)) {
-                    ("length", Some(length)) if length.parse::<u8>().is_ok() => {
+                    // What is given to nobody is not asked for.
+                    ("length", Some(length))
+                        if length.parse::<u8>().is_ok() && child.value("interface").is_some() =>
+                    {
                         let client = self.interface(name).client6.get_or_insert_default();
                         client.prefix_length = length.parse().ok();
                     }

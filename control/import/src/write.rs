@@ -102,10 +102,11 @@ pub(crate) fn interface(it: &Interface) -> String {
         client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
     }
     if let Some(client) = &it.client6 {
-        for (key, _) in
-            [("autoconf", client.autoconf), ("dhcp6", client.address)].into_iter().filter(|it| it.1)
-        {
-            say(key, "true".to_owned());
+        if client.autoconf {
+            say("autoconf", "true".to_owned());
+        }
+        if client.address {
+            say("dhcp6", "true".to_owned());
         }
         client.prefix_length.iter().for_each(|length| say("prefix_length", length.to_string()));
     }
@@ -156,6 +157,7 @@ pub(crate) fn relay(it: &DhcpRelay) -> String {
     if !it.circuit_id {
         said += "circuit_id = false\n";
     }
+    it.remote_id.iter().for_each(|name| said += &format!("remote_id = {}\n", text(name)));
     if it.trusted {
         said += "trusted = true\n";
     }

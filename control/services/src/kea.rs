@@ -1,8 +1,10 @@
 //! What Kea is told.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 
-use config::{Dhcp, Dhcp6, Host6, Subnet, Subnet6};
+use config::{Dhcp, Dhcp6, HostId, Pool, Reservation, Subnet, Subnet6};
 use serde_json::{Value, json};
 
 /// Interfaces may come, and get their addresses, later: it tries so often, and waits so many
@@ -56,33 +58,32 @@ fn both(program: &str, interfaces: Vec<String>, leases: &Path, lease: u32) -> Va
     })
 }
 
+fn subnet(subnet: &Subnet) -> Value {
+    let options = [
+        ("routers", words(&subnet.routers)),
+        ("domain-name-servers", words(&subnet.dns)),
+        ("ntp-servers", words(&subnet.ntp)),
+        ("domain-name", subnet.domain.clone().unwrap_or_default()),
+    ];
+    // Leases name their subnet by its number: so that is the same wherever it stands in the file.
+    let mut whole = of_both(u32::from(subnet.prefix.network()), &subnet.pools, &options, &subnet.options);
+    whole["subnet"] = json!(subnet.prefix);
+    whole["reservations"] = (subnet.reservations.iter())
+        .map(|it| reserved(it, |address| ("ip-address", json!(address))))
+        .collect();
+    subnet.interface.iter().for_each(|name| whole["interface"] = name.as_str().into());
+    subnet.lease.iter().for_each(|lease| whole["valid-lifetime"] = (*lease).into());
+    whole
+}
+
 fn subnet6(subnet: &Subnet6) -> Value {
-    let mut options = Vec::new();
-    let dns: Vec<String> = subnet.dns.iter().map(ToString::to_string).collect();
-    for (name, all) in [("dns-servers", dns), ("domain-search", subnet.search.clone())] {
-        if !all.is_empty() {
-            options.push(json!({ "name": name, "data": all.join(", ") }));
-        }
-    }
-    options.extend(subnet.options.iter().map(|(name, data)| json!({ "name": name, "data": data })));
-    let pools = subnet.pools.iter().map(|(first, last)| json!({ "pool": format!("{first} - {last}") }));
-    let hosts = subnet.reservations.iter().map(|it| {
-        let (key, who) = match &it.host {
-            Host6::Duid(duid) => ("duid", duid),
-            Host6::Mac(mac) => ("hw-address", mac),
-        };
-        json!({ key: who, "ip-addresses": [it.address], "hostname": it.name })
-    });
-    let mut whole = json!({
-        "id": subnet.number(),
-        "subnet": subnet.prefix,
-        "pools": pools.collect::<Vec<_>>(),
-        "option-data": options,
-        "reservations": hosts.collect::<Vec<_>>(),
-    });
-    if let Some(interface) = &subnet.interface {
-        whole["interface"] = interface.as_str().into();
-    }
+    let options = [("dns-servers", words(&subnet.dns)), ("domain-search", words(&subnet.search))];
+    let mut whole = of_both(subnet.number(), &subnet.pools, &options, &subnet.options);
+    whole["subnet"] = json!(subnet.prefix);
+    whole["reservations"] = (subnet.reservations.iter())
+        .map(|it| reserved(it, |address| ("ip-addresses", json!([address]))))
+        .collect();
+    subnet.interface.iter().for_each(|name| whole["interface"] = name.as_str().into());
     if let Some(lease) = subnet.lease {
         whole["valid-lifetime"] = lease.into();
         whole["preferred-lifetime"] = preferred(lease).into();
@@ -90,43 +91,33 @@ fn subnet6(subnet: &Subnet6) -> Value {
     whole
 }
 
-fn subnet(subnet: &Subnet) -> Value {
-    // Leases name their subnet by its number: so that is the same wherever it stands in the file.
-    let number = u32::from(subnet.prefix.network());
-    let addresses =
-        |all: &[std::net::Ipv4Addr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let mut options = Vec::new();
-    for (name, all) in
-        [("routers", &subnet.routers), ("domain-name-servers", &subnet.dns), ("ntp-servers", &subnet.ntp)]
-    {
-        if !all.is_empty() {
-            options.push(json!({ "name": name, "data": addresses(all) }));
-        }
-    }
-    options.extend(subnet.domain.iter().map(|name| json!({ "name": "domain-name", "data": name })));
-    options.extend(subnet.options.iter().map(|(name, data)| json!({ "name": name, "data": data })));
-    let pools: Vec<Value> = subnet
-        .pools
-        .iter()
-        .map(|pool| json!({ "pool": format!("{} - {}", pool.first, pool.last) }))
-        .collect();
-    let hosts: Vec<Value> = subnet
-        .reservations
-        .iter()
-        .map(|host| json!({ "hw-address": host.mac, "ip-address": host.address, "hostname": host.name }))
-        .collect();
-    let mut whole = json!({
+fn words<T: ToString>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What a subnet of either family is told: its options by Kea's names, those of keys first.
+fn of_both<A: Display>(
+    number: u32,
+    pools: &[Pool<A>],
+    own: &[(&str, String)],
+    others: &BTreeMap<String, String>,
+) -> Value {
+    let own = own.iter().filter(|(_, data)| !data.is_empty()).map(|(name, data)| (*name, data));
+    let options = own.chain(others.iter().map(|(name, data)| (name.as_str(), data)));
+    let options = options.map(|(name, data)| json!({ "name": name, "data": data }));
+    let pools = pools.iter().map(|pool| json!({ "pool": format!("{} - {}", pool.first, pool.last) }));
+    json!({
         "id": number,
-        "subnet": subnet.prefix,
-        "pools": pools,
-        "option-data": options,
-        "reservations": hosts,
-    });
-    if let Some(interface) = &subnet.interface {
-        whole["interface"] = interface.as_str().into();
-    }
-    if let Some(lease) = subnet.lease {
-        whole["valid-lifetime"] = lease.into();
-    }
-    whole
+        "pools": pools.collect::<Vec<_>>(),
+        "option-data": options.collect::<Vec<_>>(),
+    })
+}
+
+fn reserved<A: Copy>(it: &Reservation<A>, address: impl Fn(A) -> (&'static str, Value)) -> Value {
+    let (key, who) = match &it.host {
+        HostId::Mac(mac) => ("hw-address", mac),
+        HostId::Duid(duid) => ("duid", duid),
+    };
+    let (address, is) = address(it.address);
+    json!({ key: who, address: is, "hostname": it.name })
 }

@@ -23,6 +23,7 @@
 
 pub mod annotations;
 mod bpf;
+pub mod classic;
 pub mod clock;
 pub mod copies;
 pub mod descriptors;

@@ -30,7 +30,7 @@ pub struct SocketOptions {
     pub filter: &'static [Instruction],
 }
 
-/// An instruction of classic BPF: code, jumps if true and if false, operand.
+/// An instruction of classic BPF: [code](crate::classic), jumps if true and if false, operand.
 pub type Instruction = (u16, u8, u8, u32);
 
 /// A socket bound to an interface. Never blocks.

@@ -12,26 +12,30 @@ pub(super) static SERVICE: &[Key] = &[
     text("manager", What::Path, "a program that starts and stops them where systemd does not run"),
 ];
 
-static DHCP: &[Key] = &[
-    list("interfaces", What::Interface, "where relays' packets come in"),
-    text("lease", What::Time, "how long an address is a host's").or("\"1h\""),
-    key("subnet", Shape::Named { names: What::Name, keys: SUBNET }, "the subnets"),
-];
+// What DHCP has for both families.
+const RELAYED: Key = list("interfaces", What::Interface, "where relays' packets come in");
+const LEASE: Key = text("lease", What::Time, "how long an address is a host's").or("\"1h\"");
+const AT: Key = text("interface", What::Interface, "where its hosts are; else they are behind a relay");
+const LEASE_HERE: Key = text("lease", What::Time, "how long an address is a host's; else as everywhere");
+const OPTIONS: Key = key(
+    "options",
+    Shape::Map { names: What::Name, value: &Shape::Text(What::Words) },
+    "other options, by Kea's names",
+);
+
+static DHCP: &[Key] =
+    &[RELAYED, LEASE, key("subnet", Shape::Named { names: What::Name, keys: SUBNET }, "the subnets")];
 
 static SUBNET: &[Key] = &[
     text("prefix", What::Prefix, "its prefix").needed(),
-    text("interface", What::Interface, "where its hosts are; else they are behind a relay"),
+    AT,
     list("pools", What::Words, "addresses that hosts get, such as 192.0.2.100-192.0.2.199"),
     list("routers", What::Address, "their default routers"),
     list("dns", What::Address, "their name servers"),
     text("domain", What::Words, "the domain of their names"),
     list("ntp", What::Address, "their NTP servers"),
-    text("lease", What::Time, "how long an address is a host's; else as everywhere"),
-    key(
-        "options",
-        Shape::Map { names: What::Name, value: &Shape::Text(What::Words) },
-        "other options, by Kea's names",
-    ),
+    LEASE_HERE,
+    OPTIONS,
     key(
         "reservation",
         Shape::Named { names: What::Name, keys: RESERVATION },
@@ -44,24 +48,17 @@ static RESERVATION: &[Key] = &[
     text("address", What::Address, "its address").needed(),
 ];
 
-static DHCP6: &[Key] = &[
-    list("interfaces", What::Interface, "where relays' packets come in"),
-    text("lease", What::Time, "how long an address is a host's").or("\"1h\""),
-    key("subnet", Shape::Named { names: What::Name, keys: SUBNET6 }, "the subnets"),
-];
+static DHCP6: &[Key] =
+    &[RELAYED, LEASE, key("subnet", Shape::Named { names: What::Name, keys: SUBNET6 }, "the subnets")];
 
 static SUBNET6: &[Key] = &[
     text("prefix", What::Prefix, "its prefix").needed(),
-    text("interface", What::Interface, "where its hosts are; else they are behind a relay"),
+    AT,
     list("pools", What::Words, "addresses that hosts get, such as 2001:db8:1::1000-2001:db8:1::1fff"),
     list("dns", What::Address, "their name servers"),
     list("search", What::Words, "domains that names are looked for in"),
-    text("lease", What::Time, "how long an address is a host's; else as everywhere"),
-    key(
-        "options",
-        Shape::Map { names: What::Name, value: &Shape::Text(What::Words) },
-        "other options, by Kea's names",
-    ),
+    LEASE_HERE,
+    OPTIONS,
     key(
         "reservation",
         Shape::Named { names: What::Name, keys: RESERVATION6 },

@@ -7,14 +7,16 @@ mod dhcp6;
 mod dns;
 mod lldp;
 mod ntp;
+mod subnet;
 
 use std::path::PathBuf;
 
-pub use dhcp::{Dhcp, Pool, Reservation, Subnet};
-pub use dhcp6::{Dhcp6, Host6, Reservation6, Subnet6};
+pub use dhcp::{Dhcp, Subnet};
+pub use dhcp6::{Dhcp6, Subnet6};
 pub use dns::{Dns, Forwarder, Zone};
 pub use lldp::Lldp;
 pub use ntp::Ntp;
+pub use subnet::{HostId, Pool, Reservation};
 
 use crate::mistake::{Hint, Page};
 use crate::section::Section;
@@ -66,15 +68,6 @@ fn path(page: &mut Page, section: &mut Section, key: &'static str, what: &str) -
         }
     });
     found.map(|found| found.value).filter(|path| !path.as_os_str().is_empty())
-}
-
-/// A service's own interfaces, and those of its subnets, each once.
-fn listens<'a>(own: &[String], subnets: impl Iterator<Item = &'a Option<String>>) -> Vec<String> {
-    let mut names = own.to_vec();
-    names.extend(subnets.flatten().cloned());
-    names.sort();
-    names.dedup();
-    names
 }
 
 /// A name of a host or domain in letters that no daemon's file takes for its own, in small ones,

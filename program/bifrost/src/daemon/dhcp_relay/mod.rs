@@ -26,7 +26,7 @@ use super::forwarding::Forwarding;
 use super::orders::{Orders, orders};
 use super::section::{Change, Section};
 use crate::subject::DhcpRelayStatus;
-use thread::{Order, Own6, Place, Runner};
+use thread::{ClientLink, Order, Runner, Source6};
 
 /// How long the thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(crate) struct DhcpRelay {
 
 struct Running {
     orders: Orders<Order>,
-    told: Vec<Place>,
+    told: Vec<ClientLink>,
 }
 
 impl DhcpRelay {
@@ -53,8 +53,8 @@ impl DhcpRelay {
             }
         }
         let Some(running) = &mut self.running else { return };
-        let places = |plan| places(plan, forwarding);
-        let told: Vec<Place> = plans.iter().flat_map(places).collect();
+        let links = |plan| links(plan, forwarding);
+        let told: Vec<ClientLink> = plans.iter().flat_map(links).collect();
         if running.told != told {
             running.told.clone_from(&told);
             running.orders.tell(Order::Relay(told));
@@ -84,7 +84,7 @@ fn begin() -> Result<Running, String> {
 }
 
 /// The interfaces of a section, as things are.
-fn places<'a>(plan: &'a Plan, forwarding: &'a Forwarding) -> impl Iterator<Item = Place> + 'a {
+fn links<'a>(plan: &'a Plan, forwarding: &'a Forwarding) -> impl Iterator<Item = ClientLink> + 'a {
     let model = forwarding.mirror.model();
     plan.interfaces.iter().map(move |name| {
         let link = model.links.by_name(name);
@@ -110,11 +110,11 @@ fn places<'a>(plan: &'a Plan, forwarding: &'a Forwarding) -> impl Iterator<Item 
             let other = || others.find_map(|it| six(it.net).filter(|_| it.is_global_source()));
             let from =
                 link.or_else(other).ok_or("no interface has an address of IPv6 to ask servers from")?;
-            Ok(Own6 { link: link.unwrap_or(Ipv6Addr::UNSPECIFIED), from })
+            Ok(Source6 { link: link.unwrap_or(Ipv6Addr::UNSPECIFIED), from })
         };
         let four = || missing.clone().map_or_else(own4, Err::<Ipv4Addr, _>);
-        let six = || missing.clone().map_or_else(own6, Err::<Own6, _>);
-        Place {
+        let six = || missing.clone().map_or_else(own6, Err::<Source6, _>);
+        ClientLink {
             relay: plan.name.clone(),
             interface: name.clone(),
             ifindex: link.map_or(0, |link| link.ifindex),
@@ -133,8 +133,7 @@ impl Section for DhcpRelay {
         let (before, after) = (&change.before.dhcp_relays, &change.after.dhcp_relays);
         let changed = after.iter().filter(|plan| !before.contains(plan));
         let gone = before.iter().filter(|gone| after.iter().all(|plan| plan.name != gone.name));
-        let lines =
-            changed.map(|plan| format!("[dhcp_relay.{}]: hosts' next questions are relayed so", plan.name));
+        let lines = changed.map(|plan| format!("[dhcp_relay.{}]: the next message is relayed so", plan.name));
         lines
             .chain(gone.map(|plan| format!("[dhcp_relay.{}]: nothing is relayed any more", plan.name)))
             .collect()

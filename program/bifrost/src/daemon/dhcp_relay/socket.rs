@@ -1,7 +1,7 @@
 //! The sockets of a relay.
 //!
 //! Hosts of IPv4 that have no address yet are heard by frames, those of IPv6 by a socket in the
-//! group of servers and relays on their link. Servers are asked from this router's own address, and
+//! hosts6 of servers and relays on their link. Servers are asked from this router's own address, and
 //! answer there. So nothing listens at addresses of other interfaces, where another program may
 //! serve hosts itself.
 
@@ -12,50 +12,39 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt,
 };
+use port::classic::{ANY_OF, BYTE, EQUAL, HALF, HALF_BEHIND, HEADER, RETURN, TAGGED, WORD};
 use port::socket::Instruction;
 use port::{PacketSocket, PacketType, SocketOptions};
 use relay::{four, six};
 use wire::{Mac, checksum, ethernet, ipv4, protocol, udp};
 
 /// Whole datagrams of UDP over IPv4 to the port of servers, without a tag: others are a VLAN's.
-const HEARD: &[Instruction] = {
-    const HALF: u16 = 0x28;
-    const BYTE: u16 = 0x30;
-    const WORD: u16 = 0x20;
-    const HEADER: u16 = 0xb1;
-    const HALF_BEHIND: u16 = 0x48;
-    const EQUAL: u16 = 0x15;
-    const ANY_OF: u16 = 0x45;
-    const RETURN: u16 = 0x06;
-    /// `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`.
-    const TAGGED: u32 = 0xffff_f000 + 48;
-    &[
-        (WORD, 0, 0, TAGGED),
-        (EQUAL, 0, 10, 0),
-        (HALF, 0, 0, 12),
-        (EQUAL, 0, 8, ethernet::IPV4 as u32),
-        (BYTE, 0, 0, 14 + 9),
-        (EQUAL, 0, 6, protocol::UDP as u32),
-        (HALF, 0, 0, 14 + 6),
-        (ANY_OF, 4, 0, 0x3fff),
-        (HEADER, 0, 0, 14),
-        (HALF_BEHIND, 0, 0, 14 + 2),
-        (EQUAL, 0, 1, four::SERVER as u32),
-        (RETURN, 0, 0, u32::MAX),
-        (RETURN, 0, 0, 0),
-    ]
-};
+const HEARD: &[Instruction] = &[
+    (WORD, 0, 0, TAGGED),
+    (EQUAL, 0, 10, 0),
+    (HALF, 0, 0, 12),
+    (EQUAL, 0, 8, ethernet::IPV4 as u32),
+    (BYTE, 0, 0, 14 + 9),
+    (EQUAL, 0, 6, protocol::UDP as u32),
+    (HALF, 0, 0, 14 + 6),
+    (ANY_OF, 4, 0, 0x3fff),
+    (HEADER, 0, 0, 14),
+    (HALF_BEHIND, 0, 0, 14 + 2),
+    (EQUAL, 0, 1, four::SERVER as u32),
+    (RETURN, 0, 0, u32::MAX),
+    (RETURN, 0, 0, 0),
+];
 
-/// The door to hosts of IPv4 on an interface.
-pub(super) struct Door {
+/// The hosts4 to hosts of IPv4 on an interface.
+pub(super) struct HostSocket {
     socket: PacketSocket,
     pub(super) ifindex: u32,
 }
 
-impl Door {
-    pub(super) fn open(ifindex: u32) -> io::Result<Door> {
+impl HostSocket {
+    pub(super) fn open(ifindex: u32) -> io::Result<HostSocket> {
         let options = SocketOptions { filter: HEARD, ..SocketOptions::default() };
-        Ok(Door { socket: PacketSocket::open(ifindex, options)?, ifindex })
+        Ok(HostSocket { socket: PacketSocket::open(ifindex, options)?, ifindex })
     }
 
     /// The next message to all on the link, or to this router there; none: nothing waits. What is to
@@ -86,21 +75,21 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for HostSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 /// Where hosts of IPv6 on an interface are heard and answered.
-pub(super) fn group(ifindex: u32) -> io::Result<UdpSocket> {
-    let socket = own(SocketAddrV6::new(six::ALL, six::SERVER, 0, ifindex).into())?;
+pub(super) fn hosts6(ifindex: u32) -> io::Result<UdpSocket> {
+    let socket = bound(SocketAddrV6::new(six::ALL, six::SERVER, 0, ifindex).into())?;
     socket.join_multicast_v6(&six::ALL, ifindex)?;
     Ok(socket)
 }
 
 /// Where servers are asked from, and answer.
-pub(super) fn own(at: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) fn bound(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(family, SockType::Datagram, flags, None)?;

@@ -12,12 +12,12 @@ use tracing::{debug, warn};
 use wire::Mac;
 
 use super::super::orders::Inbox;
-use super::socket::{Door, group, host6, own};
+use super::socket::{HostSocket, bound, host6, hosts6};
 use crate::subject::DhcpRelayStatus;
 
 /// Where hosts are.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct ClientLink {
     pub(super) relay: String,
     pub(super) interface: String,
     /// 0: it is not there.
@@ -26,7 +26,7 @@ pub(super) struct Place {
     /// If hosts of IPv4 are served: this router's address there, or why it has none.
     pub(super) four: Option<Result<Ipv4Addr, String>>,
     /// The same for IPv6.
-    pub(super) six: Option<Result<Own6, String>>,
+    pub(super) six: Option<Result<Source6, String>>,
     pub(super) servers4: Vec<Ipv4Addr>,
     pub(super) servers6: Vec<Ipv6Addr>,
     pub(super) agent: four::Agent,
@@ -34,7 +34,7 @@ pub(super) struct Place {
 
 /// This router on a link of IPv6.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Own6 {
+pub(super) struct Source6 {
     /// By which servers know the link; unspecified: by the interface's name.
     pub(super) link: Ipv6Addr,
     /// From which they are asked.
@@ -44,19 +44,19 @@ pub(super) struct Own6 {
 /// What the thread is told.
 pub(super) enum Order {
     /// Where hosts are from now on.
-    Relay(Vec<Place>),
+    Relay(Vec<ClientLink>),
     /// Say how it is.
     Status(Sender<Vec<DhcpRelayStatus>>),
     /// End.
     Stop(Sender<()>),
 }
 
-/// A place as the thread has it.
-struct Point {
-    place: Place,
-    door: Option<Door>,
+/// A link as the thread has it.
+struct Interface {
+    link: ClientLink,
+    hosts4: Option<HostSocket>,
     /// With the interface's number.
-    group: Option<(UdpSocket, u32)>,
+    hosts6: Option<(UdpSocket, u32)>,
     counts: [Counts; 2],
     /// Why hosts are not heard, or servers not asked.
     broken: [Option<String>; 2],
@@ -76,9 +76,9 @@ const SIX: usize = 1;
 
 pub(super) struct Runner {
     inbox: Inbox<Order>,
-    points: Vec<Point>,
+    interfaces: Vec<Interface>,
     /// Towards servers, by this router's address.
-    own: HashMap<SocketAddr, UdpSocket>,
+    server_facing: HashMap<SocketAddr, UdpSocket>,
 }
 
 /// Messages in a row of one socket before another has its turn.
@@ -88,7 +88,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Runner {
     pub(super) fn new(inbox: Inbox<Order>) -> Runner {
-        Runner { inbox, points: Vec::new(), own: HashMap::new() }
+        Runner { inbox, interfaces: Vec::new(), server_facing: HashMap::new() }
     }
 
     pub(super) fn run(mut self) {
@@ -96,10 +96,10 @@ impl Runner {
         loop {
             loop {
                 match self.inbox.next() {
-                    Ok(Order::Relay(places)) => self.follow(places),
+                    Ok(Order::Relay(links)) => self.follow(links),
                     Ok(Order::Status(answer)) => {
                         // Who asked may not have waited.
-                        let _ = answer.send(self.points.iter().flat_map(Point::status).collect());
+                        let _ = answer.send(self.interfaces.iter().flat_map(Interface::status).collect());
                     }
                     Ok(Order::Stop(done)) => {
                         drop(self);
@@ -111,61 +111,63 @@ impl Runner {
                 }
             }
             self.open();
-            let broken = self.points.iter().flat_map(|point| &point.broken).any(Option::is_some);
-            let doors = self.points.iter().filter_map(|point| Some(point.door.as_ref()?.as_fd()));
-            let groups = self.points.iter().filter_map(|point| Some(point.group.as_ref()?.0.as_fd()));
-            let own = self.own.values().map(AsFd::as_fd);
-            self.inbox.sleep(doors.chain(groups).chain(own), broken.then_some(PAUSE));
-            for point in &mut self.points {
-                point.hear4(&self.own, &mut buffer);
-                point.hear6(&self.own, &mut buffer);
+            let broken = self.interfaces.iter().flat_map(|interface| &interface.broken).any(Option::is_some);
+            let hosts4 =
+                self.interfaces.iter().filter_map(|interface| Some(interface.hosts4.as_ref()?.as_fd()));
+            let hosts6 =
+                self.interfaces.iter().filter_map(|interface| Some(interface.hosts6.as_ref()?.0.as_fd()));
+            let servers = self.server_facing.values().map(AsFd::as_fd);
+            self.inbox.sleep(hosts4.chain(hosts6).chain(servers), broken.then_some(PAUSE));
+            for interface in &mut self.interfaces {
+                interface.hear4(&self.server_facing, &mut buffer);
+                interface.hear6(&self.server_facing, &mut buffer);
             }
-            for (at, socket) in &self.own {
+            for (at, socket) in &self.server_facing {
                 for _ in 0..MESSAGES {
                     let Some((length, from)) = received(socket, &mut buffer) else { break };
-                    answered(&mut self.points, at.ip(), from, &buffer[..length]);
+                    answered(&mut self.interfaces, at.ip(), from, &buffer[..length]);
                 }
             }
         }
     }
 
-    fn follow(&mut self, places: Vec<Place>) {
-        let mut before = std::mem::take(&mut self.points);
-        for place in places {
-            let same = |point: &Point| {
-                (&point.place.relay, &point.place.interface) == (&place.relay, &place.interface)
+    fn follow(&mut self, links: Vec<ClientLink>) {
+        let mut before = std::mem::take(&mut self.interfaces);
+        for link in links {
+            let same = |interface: &Interface| {
+                (&interface.link.relay, &interface.link.interface) == (&link.relay, &link.interface)
             };
-            let point = match before.iter().position(same) {
-                Some(at) => Point { place, ..before.swap_remove(at) },
+            let interface = match before.iter().position(same) {
+                Some(at) => Interface { link, ..before.swap_remove(at) },
                 None => {
                     let (counts, broken) = Default::default();
-                    Point { place, door: None, group: None, counts, broken }
+                    Interface { link, hosts4: None, hosts6: None, counts, broken }
                 }
             };
-            self.points.push(point);
+            self.interfaces.push(interface);
         }
     }
 
     /// Has the sockets that there is something to hear by, and no others.
     fn open(&mut self) {
-        let addresses = |point: &Point| {
-            let four = point.place.own4().map(|own| (own, four::SERVER).into());
-            let six = point.place.own6().map(|own| (own.from, six::SERVER).into());
+        let addresses = |interface: &Interface| {
+            let four = interface.link.own4().map(|own| (own, four::SERVER).into());
+            let six = interface.link.own6().map(|own| (own.from, six::SERVER).into());
             [four, six]
         };
-        let wanted: Vec<SocketAddr> = self.points.iter().flat_map(addresses).flatten().collect();
-        self.own.retain(|at, _| wanted.contains(at));
-        for point in &mut self.points {
-            let at = addresses(point);
+        let wanted: Vec<SocketAddr> = self.interfaces.iter().flat_map(addresses).flatten().collect();
+        self.server_facing.retain(|at, _| wanted.contains(at));
+        for interface in &mut self.interfaces {
+            let at = addresses(interface);
             for family in [FOUR, SIX] {
-                let opened = point.open(family, at[family].is_some()).and_then(|()| match at[family] {
-                    Some(at) if !self.own.contains_key(&at) => {
-                        self.own.insert(at, own(at)?);
+                let opened = interface.open(family, at[family].is_some()).and_then(|()| match at[family] {
+                    Some(at) if !self.server_facing.contains_key(&at) => {
+                        self.server_facing.insert(at, bound(at)?);
                         Ok(())
                     }
                     _ => Ok(()),
                 });
-                point.note(family, opened);
+                interface.note(family, opened);
             }
         }
     }
@@ -184,65 +186,68 @@ fn received(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, IpAddr)> {
 }
 
 /// A server has answered at this address of the router's.
-fn answered(points: &mut [Point], at: IpAddr, from: IpAddr, message: &[u8]) {
+fn answered(interfaces: &mut [Interface], at: IpAddr, from: IpAddr, message: &[u8]) {
     match from {
         IpAddr::V4(from) => {
             let Some(gateway) = four::gateway(message) else { return };
-            let is_its = |point: &&mut Point| point.place.own4() == Some(gateway) && at == gateway;
-            let Some(point) = points.iter_mut().find(is_its) else { return };
-            if !point.place.servers4.contains(&from) {
-                return point.refuse(FOUR, Refused::Elsewhere);
+            let is_its = |interface: &&mut Interface| interface.link.own4() == Some(gateway) && at == gateway;
+            let Some(interface) = interfaces.iter_mut().find(is_its) else { return };
+            if !interface.link.servers4.contains(&from) {
+                return interface.refuse(FOUR, Refused::Elsewhere);
             }
-            let mac = point.place.mac;
-            let sent = point.place.agent.back(message).is_ok_and(|answer| {
-                mac.zip(point.door.as_ref()).is_some_and(|(mac, door)| door.send(mac, &answer).is_ok())
+            let mac = interface.link.mac;
+            let sent = interface.link.agent.back(message).is_ok_and(|answer| {
+                mac.zip(interface.hosts4.as_ref())
+                    .is_some_and(|(mac, hosts4)| hosts4.send(mac, &answer).is_ok())
             });
-            point.count(FOUR, |counts| &mut counts.answered, sent);
+            interface.count(FOUR, |counts| &mut counts.answered, sent);
         }
         IpAddr::V6(from) => {
             let Ok(answer) = six::back(message) else { return };
-            let is_its = |point: &&mut Point| {
-                let own = point.place.own6();
+            let is_its = |interface: &&mut Interface| {
+                let own = interface.link.own6();
                 own.is_some_and(|own| match &answer.interface {
-                    Some(name) => point.place.interface.as_bytes() == &name[..],
+                    Some(name) => interface.link.interface.as_bytes() == &name[..],
                     None => own.link == answer.link,
                 })
             };
-            let Some(point) = points.iter_mut().find(is_its) else { return };
-            if !point.place.servers6.contains(&from) {
-                return point.refuse(SIX, Refused::Elsewhere);
+            let Some(interface) = interfaces.iter_mut().find(is_its) else { return };
+            if !interface.link.servers6.contains(&from) {
+                return interface.refuse(SIX, Refused::Elsewhere);
             }
-            let to = host6(answer.to, answer.port, point.place.ifindex);
-            let sent =
-                point.group.as_ref().is_some_and(|(group, _)| group.send_to(&answer.message, to).is_ok());
-            point.count(SIX, |counts| &mut counts.answered, sent);
+            let to = host6(answer.to, answer.port, interface.link.ifindex);
+            let sent = interface
+                .hosts6
+                .as_ref()
+                .is_some_and(|(hosts6, _)| hosts6.send_to(&answer.message, to).is_ok());
+            interface.count(SIX, |counts| &mut counts.answered, sent);
         }
     }
 }
 
-impl Place {
+impl ClientLink {
     fn own4(&self) -> Option<Ipv4Addr> {
         self.four.as_ref()?.as_ref().ok().copied()
     }
 
-    fn own6(&self) -> Option<&Own6> {
+    fn own6(&self) -> Option<&Source6> {
         self.six.as_ref()?.as_ref().ok()
     }
 }
 
-impl Point {
+impl Interface {
     /// Has the socket by which hosts of a family are heard, if they are to be.
     fn open(&mut self, family: usize, wanted: bool) -> io::Result<()> {
-        let ifindex = self.place.ifindex;
+        let ifindex = self.link.ifindex;
         if family == FOUR {
-            self.door = self.door.take().filter(|door| wanted && door.ifindex == ifindex);
-            if wanted && self.door.is_none() {
-                self.door = Some(Door::open(ifindex)?);
+            self.hosts4 = self.hosts4.take().filter(|hosts4| wanted && hosts4.ifindex == ifindex);
+            if wanted && self.hosts4.is_none() {
+                self.hosts4 = Some(HostSocket::open(ifindex)?);
             }
         } else {
-            self.group = self.group.take().filter(|(_, on)| wanted && *on == ifindex);
-            if wanted && self.group.is_none() {
-                self.group = Some((group(ifindex)?, ifindex));
+            self.hosts6 = self.hosts6.take().filter(|(_, on)| wanted && *on == ifindex);
+            if wanted && self.hosts6.is_none() {
+                self.hosts6 = Some((hosts6(ifindex)?, ifindex));
             }
         }
         Ok(())
@@ -255,21 +260,21 @@ impl Point {
             _ => format!("no socket: {error}"),
         });
         if let Some(wrong) = wrong.as_ref().filter(|wrong| self.broken[family].as_ref() != Some(wrong)) {
-            warn!("{}: DHCP is not relayed: {wrong}; it is tried again", self.place.interface);
+            warn!("{}: DHCP is not relayed: {wrong}; it is tried again", self.link.interface);
         }
         self.broken[family] = wrong;
     }
 
-    fn hear4(&mut self, own: &HashMap<SocketAddr, UdpSocket>, buffer: &mut [u8]) {
+    fn hear4(&mut self, server_facing: &HashMap<SocketAddr, UdpSocket>, buffer: &mut [u8]) {
         for _ in 0..MESSAGES {
-            let Some((door, at)) = self.door.as_ref().zip(self.place.own4()) else { return };
-            let Some(message) = door.hear(at, buffer) else { return };
+            let Some((hosts4, at)) = self.hosts4.as_ref().zip(self.link.own4()) else { return };
+            let Some(message) = hosts4.hear(at, buffer) else { return };
             let Some(message) = message else { continue };
-            match self.place.agent.forward(message, at) {
+            match self.link.agent.forward(message, at) {
                 Ok(relayed) => {
-                    let socket = own.get(&(at, four::SERVER).into());
+                    let socket = server_facing.get(&(at, four::SERVER).into());
                     let to = |server: &Ipv4Addr| SocketAddr::from((*server, four::SERVER));
-                    let servers: Vec<SocketAddr> = self.place.servers4.iter().map(to).collect();
+                    let servers: Vec<SocketAddr> = self.link.servers4.iter().map(to).collect();
                     self.ask(FOUR, socket, &servers, &relayed);
                 }
                 // Servers' answers to others pass here as well.
@@ -279,16 +284,16 @@ impl Point {
         }
     }
 
-    fn hear6(&mut self, own: &HashMap<SocketAddr, UdpSocket>, buffer: &mut [u8]) {
+    fn hear6(&mut self, server_facing: &HashMap<SocketAddr, UdpSocket>, buffer: &mut [u8]) {
         for _ in 0..MESSAGES {
-            let heard = self.group.as_ref().and_then(|(group, _)| received(group, buffer));
+            let heard = self.hosts6.as_ref().and_then(|(hosts6, _)| received(hosts6, buffer));
             let Some((length, IpAddr::V6(from))) = heard else { return };
-            let Some(Own6 { link, from: at }) = self.place.own6().cloned() else { continue };
-            match six::forward(&buffer[..length], &self.place.interface, link, from) {
+            let Some(Source6 { link, from: at }) = self.link.own6().cloned() else { continue };
+            match six::forward(&buffer[..length], &self.link.interface, link, from) {
                 Ok(relayed) => {
-                    let socket = own.get(&(at, six::SERVER).into());
+                    let socket = server_facing.get(&(at, six::SERVER).into());
                     let to = |server: &Ipv6Addr| SocketAddr::from((*server, six::SERVER));
-                    let servers: Vec<SocketAddr> = self.place.servers6.iter().map(to).collect();
+                    let servers: Vec<SocketAddr> = self.link.servers6.iter().map(to).collect();
                     self.ask(SIX, socket, &servers, &relayed);
                 }
                 Err(refused) => self.refuse(SIX, refused),
@@ -310,23 +315,23 @@ impl Point {
 
     fn refuse(&mut self, family: usize, why: Refused) {
         self.counts[family].refused += 1;
-        debug!("{}: a message of DHCP is not relayed: {why}", self.place.interface);
+        debug!("{}: a message of DHCP is not relayed: {why}", self.link.interface);
     }
 
     fn status(&self) -> Vec<DhcpRelayStatus> {
-        let Point { place, counts, .. } = self;
-        let four = place.four.as_ref().map(|own| own.clone().map(IpAddr::V4));
-        let six = place.six.as_ref().map(|own| own.clone().map(|own| IpAddr::V6(own.link)));
+        let Interface { link, counts, .. } = self;
+        let four = link.four.as_ref().map(|own| own.clone().map(IpAddr::V4));
+        let six = link.six.as_ref().map(|own| own.clone().map(|own| IpAddr::V6(own.link)));
         let of = |(family, own): (usize, Option<Result<IpAddr, String>>)| {
             let own = own?;
             let Counts { asked, answered, refused, lost } = counts[family];
             let servers = match family {
-                FOUR => place.servers4.iter().map(|it| IpAddr::V4(*it)).collect(),
-                _ => place.servers6.iter().map(|it| IpAddr::V6(*it)).collect(),
+                FOUR => link.servers4.iter().map(|it| IpAddr::V4(*it)).collect(),
+                _ => link.servers6.iter().map(|it| IpAddr::V6(*it)).collect(),
             };
             Some(DhcpRelayStatus {
-                name: place.relay.clone(),
-                interface: place.interface.clone(),
+                name: link.relay.clone(),
+                interface: link.interface.clone(),
                 family: ["ipv4", "ipv6"][family].to_owned(),
                 silent: own.clone().err().or_else(|| self.broken[family].clone()),
                 address: own.ok().filter(|own| !own.is_unspecified()),

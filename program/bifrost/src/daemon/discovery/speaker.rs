@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::discovery::{Heard, Schedule, Time, irdp};
 use chance::Random;
+use port::classic::{BYTE, BYTE_BEHIND, EQUAL, HALF, HEADER, RETURN, TAGGED, WORD};
 use port::socket::Instruction;
 use port::{PacketSocket, PacketType, SocketOptions};
 use tracing::{info, warn};
@@ -44,37 +45,26 @@ const LINES: u32 = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Solicitations and advertisements of both families, without a tag: others are a VLAN's.
-const HEARD: &[Instruction] = {
-    const WORD: u16 = 0x20;
-    const HALF: u16 = 0x28;
-    const BYTE: u16 = 0x30;
-    const HEADER: u16 = 0xb1;
-    const BEHIND: u16 = 0x50;
-    const EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    /// `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`.
-    const TAGGED: u32 = 0xffff_f000 + 48;
-    &[
-        (WORD, 0, 0, TAGGED),
-        (EQUAL, 0, 15, 0),
-        (HALF, 0, 0, 12),
-        (EQUAL, 0, 6, ethernet::IPV4 as u32),
-        (BYTE, 0, 0, 14 + 9),
-        (EQUAL, 0, 11, protocol::ICMP as u32),
-        (HEADER, 0, 0, 14),
-        (BEHIND, 0, 0, 14),
-        (EQUAL, 7, 0, 9),
-        (EQUAL, 6, 7, 10),
-        (EQUAL, 0, 6, ethernet::IPV6 as u32),
-        (BYTE, 0, 0, 14 + 6),
-        (EQUAL, 0, 4, protocol::ICMP6 as u32),
-        (BYTE, 0, 0, 14 + 40),
-        (EQUAL, 1, 0, 133),
-        (EQUAL, 0, 1, 134),
-        (RETURN, 0, 0, u32::MAX),
-        (RETURN, 0, 0, 0),
-    ]
-};
+const HEARD: &[Instruction] = &[
+    (WORD, 0, 0, TAGGED),
+    (EQUAL, 0, 15, 0),
+    (HALF, 0, 0, 12),
+    (EQUAL, 0, 6, ethernet::IPV4 as u32),
+    (BYTE, 0, 0, 14 + 9),
+    (EQUAL, 0, 11, protocol::ICMP as u32),
+    (HEADER, 0, 0, 14),
+    (BYTE_BEHIND, 0, 0, 14),
+    (EQUAL, 7, 0, 9),
+    (EQUAL, 6, 7, 10),
+    (EQUAL, 0, 6, ethernet::IPV6 as u32),
+    (BYTE, 0, 0, 14 + 6),
+    (EQUAL, 0, 4, protocol::ICMP6 as u32),
+    (BYTE, 0, 0, 14 + 40),
+    (EQUAL, 1, 0, 133),
+    (EQUAL, 0, 1, 134),
+    (RETURN, 0, 0, u32::MAX),
+    (RETURN, 0, 0, 0),
+];
 
 /// See the head of this file.
 pub(super) struct Speaker {

@@ -12,6 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use port::classic::{BYTE, EQUAL, HALF, RETURN};
 use port::socket::Instruction;
 use port::{PacketSocket, PacketType, RawSocket, SocketOptions};
 use vrrp::packet::{GROUP4, GROUP6};
@@ -21,27 +22,21 @@ use wire::{Mac, ethernet, ipv4, ipv6, neighbour};
 use crate::daemon::groups::Groups;
 
 /// Advertisements, questions by ARP, and neighbour solicitations.
-const HEARD: &[Instruction] = {
-    const HALF: u16 = 0x28;
-    const BYTE: u16 = 0x30;
-    const EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    &[
-        (HALF, 0, 0, 12),
-        (EQUAL, 9, 0, ethernet::ARP as u32),
-        (EQUAL, 0, 2, ethernet::IPV4 as u32),
-        (BYTE, 0, 0, 14 + 9),
-        (EQUAL, 6, 7, PROTOCOL as u32),
-        (EQUAL, 0, 6, ethernet::IPV6 as u32),
-        (BYTE, 0, 0, 14 + 6),
-        (EQUAL, 3, 0, PROTOCOL as u32),
-        (EQUAL, 0, 3, wire::protocol::ICMP6 as u32),
-        (BYTE, 0, 0, 14 + 40),
-        (EQUAL, 0, 1, neighbour::SOLICITATION as u32),
-        (RETURN, 0, 0, u32::MAX),
-        (RETURN, 0, 0, 0),
-    ]
-};
+const HEARD: &[Instruction] = &[
+    (HALF, 0, 0, 12),
+    (EQUAL, 9, 0, ethernet::ARP as u32),
+    (EQUAL, 0, 2, ethernet::IPV4 as u32),
+    (BYTE, 0, 0, 14 + 9),
+    (EQUAL, 6, 7, PROTOCOL as u32),
+    (EQUAL, 0, 6, ethernet::IPV6 as u32),
+    (BYTE, 0, 0, 14 + 6),
+    (EQUAL, 3, 0, PROTOCOL as u32),
+    (EQUAL, 0, 3, wire::protocol::ICMP6 as u32),
+    (BYTE, 0, 0, 14 + 40),
+    (EQUAL, 0, 1, neighbour::SOLICITATION as u32),
+    (RETURN, 0, 0, u32::MAX),
+    (RETURN, 0, 0, 0),
+];
 
 /// See the head of this file.
 pub(super) struct Link {

@@ -5,8 +5,8 @@
  * each other).
  *
  * Expects, included before: the maps `fib4` and `fib6` (arrays of struct block32: BLOCK32 = 1024
- * words of 32 bits), word32(map, index), is_below(one, other), and FIB4_REST, 8 or 16. The answer is an index
- * into `nexthops`; 0 = no route.
+ * words of 32 bits), word32(map, index), and FIB4_REST, 8 or 16. The answer is an index into
+ * `nexthops`; 0 = no route.
  *
  * A word without FIB_POINTER is a route: the next hop in its low 22 bits (above them the prefix
  * length, which only the writer needs).
@@ -30,6 +30,7 @@
 #pragma once
 
 #include "abi.h"
+#include "hidden.h"
 
 /* More than the writer ever makes a walk (four windows of at most eight lines, and a spare). What would be
  * longer is answered as no route, which the worker looks into. */

@@ -11,6 +11,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
+#include "hidden.h"
 
 /* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends with. */
 volatile const __u32 MARK = 0;
@@ -148,29 +149,6 @@ struct {
 } places SEC(".maps");
 
 /*
- * Whether two numbers differ, so that the kernel's verifier learns nothing of them: else it would
- * follow the way from here on once more for each thing that it has learnt.
- */
-static __always_inline __u32 differ(__u32 one, __u32 other) {
-    __u32 bits = one ^ other;
-    asm volatile("" : "+r"(bits));
-    return bits;
-}
-
-/*
- * 1 if one number is below another, else 0. Without a branch, both ways of which the verifier would follow,
- * and which the CPU often guesses wrongly. The compiler is to see neither that, nor what bits it has: see
- * `whole`.
- */
-static __always_inline __u64 is_below(__u32 one, __u32 other) {
-    __u64 is = (__u64)one - other;
-    asm volatile("" : "+r"(is));
-    is >>= 63;
-    asm volatile("" : "+r"(is));
-    return is;
-}
-
-/*
  * The port that a packet came in by; when its interface is none, a number that no map has an entry
  * for. Without a branch, so that the kernel's verifier has but one way to follow from here.
  */
@@ -202,15 +180,6 @@ static __always_inline int is_broken(enum promise whose) {
         return 0;
     volatile __u64 *until = whose == TABLES ? &promised->tables : &promised->workers;
     return bpf_ktime_get_coarse_ns() > *until;
-}
-
-/*
- * A number in which the compiler sees no parts. Otherwise it takes the remainder of each part of an
- * index and joins them with "or", of which the verifier of Linux 6.1 knows no bounds.
- */
-static __always_inline __u32 whole(__u32 number) {
-    asm volatile("" : "+r"(number));
-    return number;
 }
 
 static __always_inline __u32 word32(void *table, __u32 index) {

@@ -265,15 +265,15 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
         return Outcome::Foreign(foreign(&alive, mtu, model), keys);
     }
     // Who takes the place of those that are lost, if all are. Until then no packet goes there, but
-    // who it is must be known by then.
+    // who it is must be known by then; and one that fails may answer again.
     let backups = alive.iter().filter_map(|path| model.backup_of(path));
     let backups = backups.filter(|path| path_alive(model, path, ipv6));
-    let backups = backups.map(|path| Way::of(&path, mtu, model, ports)).filter(Way::is_open);
+    let backups = backups.map(|path| Way::of(&path, mtu, model, ports)).filter(Way::is_to_neighbour);
     let (own, ways) = (ways.len(), ways.into_iter().chain(backups).collect::<Vec<Way>>());
     let lost = ways[..own].iter().all(|way| way.failed);
-    // Where no neighbour answers, all stay: Linux gets the packets, asks again, and tells the
-    // senders.
-    let all = lost && ways.len() == own;
+    // Where no neighbour answers, all own ways stay: Linux gets the packets, asks again, and tells
+    // the senders.
+    let none = lost && ways[own..].iter().all(|way| way.failed);
     // Each way keeps its share, however many members it is spread over.
     let fold = ways.iter().map(|way| way.spread()).fold(1, lcm);
     let weights = ways.iter().map(|way| way.weight * fold / way.spread());
@@ -284,7 +284,7 @@ fn ways(paths: &[Path], mtu: u32, ipv6: bool, model: &Model, ports: &Ports) -> O
     });
     let spread = ways.iter().zip(scaled).enumerate().flat_map(|(at, (way, weight))| {
         let keys = if way.keys.is_empty() { &[Key::FOREIGN][..] } else { &way.keys };
-        let takes_part = all || if at < own { !way.failed } else { lost };
+        let takes_part = if at < own { none || !way.failed } else { lost && !way.failed };
         keys.iter().map(move |key| (*key, weight, takes_part))
     });
     Outcome::Ways(spread.collect())
@@ -318,9 +318,9 @@ impl Way {
         Way { keys, weight, failed }
     }
 
-    /// Whether packets may go there, to a neighbour and not to Linux.
-    fn is_open(&self) -> bool {
-        !self.failed && !self.keys.is_empty() && !self.keys.iter().any(Key::is_foreign)
+    /// Whether all of it leads to a neighbour, and nothing to Linux.
+    fn is_to_neighbour(&self) -> bool {
+        !self.keys.is_empty() && !self.keys.iter().any(Key::is_foreign)
     }
 
     /// Over how many adjacencies it is spread.

@@ -441,3 +441,29 @@ proptest! {
         prop_assert_eq!(programmer.hops.adjacencies.unresolved().count(), 0);
     }
 }
+
+/// A backup that does not answer when it is named leads nowhere, and does when it answers again.
+#[test]
+fn a_backup_takes_over_when_it_answers_again() {
+    let mut tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
+    let (mut model, mut changes) = (Model::default(), Changes::default());
+    let (mut programmer, mut lists) = (Programmer::new(), Lists::default());
+    let [gateway, backup]: [IpAddr; 2] = [[10, 0, 2, 0].into(), [10, 0, 3, 0].into()];
+    let key = (254, "10.0.0.0/24".parse().unwrap(), 0);
+    let neighbour = |state| Operation::Neighbour { ifindex: 1, address: backup, state: Some(state) };
+    apply(Operation::Link { ifindex: 1, up: true }, &mut lists, &mut model, &mut changes);
+    programmer.bind(1, Some(InterfaceId(1).into()), &model, &mut tables);
+    model.gateways = Gateways {
+        lost: [Gateway { address: gateway, ifindex: None }].into(),
+        backups: [(Gateway { address: gateway, ifindex: None }, (1, backup))].into(),
+    };
+    apply(neighbour(FAILED), &mut lists, &mut model, &mut changes);
+    apply(Operation::Announce { key, way: Naive::Gateway(1, gateway) }, &mut lists, &mut model, &mut changes);
+    for (state, way) in [(FAILED, None), (STALE, Some(mac_of(1, backup))), (FAILED, None)] {
+        apply(neighbour(state), &mut lists, &mut model, &mut changes);
+        programmer.take(&mut changes, &model, &mut tables);
+        while programmer.work(&mut model, &mut tables, Instant::now() + Duration::from_secs(1)) {}
+        let decided = decision(&tables, TableId::MAIN, [10, 0, 0, 1].into());
+        assert_eq!(decided, Decision::Send(1, way));
+    }
+}

@@ -8,8 +8,9 @@
 set -u -o pipefail
 cargo=${CARGO:-cargo}
 
-$cargo build --release --workspace || exit 1
-$cargo test --release --workspace --no-run || exit 1
+# Programs and tests in one build: by themselves, programs would be built of crates with fewer features, and
+# these crates once more for the tests.
+$cargo build --release --workspace --lib --bins --tests || exit 1
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT

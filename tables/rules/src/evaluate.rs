@@ -168,11 +168,11 @@ impl Traveller<'_, '_> {
                 Some(Verdict::Drop) => return Walk::Decided(Outcome::Drop, id),
                 Some(Verdict::Reject(kind)) => return Walk::Decided(Outcome::Reject(*kind), id),
                 Some(Verdict::Return) => return Walk::Returned,
-                Some(Verdict::Jump { number, .. }) => {
-                    if let Walk::Decided(outcome, rule) = self.chain(*number) {
-                        return Walk::Decided(outcome, rule);
-                    }
-                }
+                Some(Verdict::Jump { number, .. }) => match self.chain(*number) {
+                    Walk::Decided(Outcome::Accept, _) if filter.chains[*number].base => {}
+                    Walk::Decided(outcome, rule) => return Walk::Decided(outcome, rule),
+                    Walk::Returned => {}
+                },
             }
         }
         (self.see)(Step::Ended(number));

@@ -56,6 +56,7 @@ pub use classifier::{BATCH, Compiled, Foreseen, MOST_STEPS, Plain4, Plain6, Show
 pub use evaluate::{Decision, Outcome, Step};
 pub use explain::Explanation;
 pub use ledger::{Accounts, Counter, Ledger};
+pub use matches::code_point;
 pub use matching::Context;
 pub use mistake::{Mistake, Mistakes};
 pub use model::*;

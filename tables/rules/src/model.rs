@@ -120,6 +120,9 @@ pub struct Chain {
     /// What becomes of a packet that no rule of a hook's chain decides. A chain that is jumped to
     /// returns instead.
     pub policy: Policy,
+    /// What a jump leads here and is accepted, here or in a chain behind, goes on behind that jump,
+    /// as it does behind a base chain of nftables. The language has no such chains.
+    pub base: bool,
     /// The rules.
     pub rules: Vec<Rule>,
 }
@@ -127,7 +130,7 @@ pub struct Chain {
 impl Chain {
     /// An empty chain.
     pub fn new(name: impl Into<String>) -> Chain {
-        Chain { name: name.into(), policy: Policy::Accept, rules: Vec::new() }
+        Chain { name: name.into(), policy: Policy::Accept, base: false, rules: Vec::new() }
     }
 }
 

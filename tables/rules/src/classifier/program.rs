@@ -97,7 +97,13 @@ impl Writer<'_> {
                 if !self.chain(number, Some(here as u32)) {
                     return false;
                 }
-                self.steps[here].fail = self.steps.len() as u32;
+                let behind = self.steps.len() as u32;
+                self.steps[here].fail = behind;
+                if self.filter.chains[number].base {
+                    let accepted = Pass::Decide(Outcome::Accept);
+                    let inside = self.steps[here + 1..].iter_mut().filter(|step| step.pass == accepted);
+                    inside.for_each(|step| step.pass = Pass::Go(behind));
+                }
             }
         }
         let end = self.steps.len() as u32;

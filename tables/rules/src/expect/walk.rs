@@ -136,7 +136,12 @@ impl<'f> Ways<'f> {
                 Some(Verdict::Reject(kind)) => end(Outcome::Reject(*kind), matched),
                 Some(Verdict::Return) => left.append(&mut matched),
                 Some(Verdict::Jump { number, .. }) if !matched.is_empty() => {
+                    let before = ended.len();
                     next.append(&mut self.chain(*number, matched, ended)?);
+                    if self.filter.chains[*number].base {
+                        let accepted = |end: &mut Ended| end.outcome == Outcome::Accept;
+                        next.extend(ended.extract_if(before.., accepted).map(|end| end.part));
+                    }
                 }
                 Some(Verdict::Jump { .. }) => {}
             }

@@ -76,6 +76,11 @@ pub(crate) fn dscp(text: &str) -> Item<u8> {
     })
 }
 
+/// The code point of a name (RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622).
+pub fn code_point(name: &str) -> Option<u8> {
+    names::number(DSCP, name)
+}
+
 /// The name of a code point, or its number where it has none.
 pub(crate) fn name_of(number: u8) -> String {
     names::name(DSCP, &number).map_or_else(|| number.to_string(), str::to_owned)

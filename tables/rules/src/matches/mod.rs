@@ -38,6 +38,7 @@ use crate::moment::Now;
 use crate::nftables::Sentence;
 
 pub use address::Address;
+pub use dscp::code_point;
 pub(crate) use dscp::dscp;
 pub(crate) use dscp::name_of as name_of_dscp;
 pub use family::Family;

@@ -1,0 +1,552 @@
+//! What a rule of nftables asks of a packet, as matches of the filter.
+//!
+//! A rule may ask for this or that: elements of a concatenation, or of a verdict map. So what it
+//! asks for is a list of alternatives, each a [`Match`], of which no packet meets two.
+
+use ipnet::IpNet;
+use rules::{Address, Family, Flags, Icmp, Interface, List, Mark, Match, Span, fragment};
+use serde_json::Value;
+use wire::protocol;
+
+use crate::value::{self, Kind};
+
+/// Why something is not understood.
+pub(crate) type Why = String;
+
+/// The most alternatives of one rule.
+const MOST: usize = 4096;
+/// The bits of `frag-off` that say where a fragment begins.
+const OFFSET: u32 = 0x1fff;
+
+/// What of a packet is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Key {
+    Address { destination: bool, ipv6: bool },
+    /// Of these protocols; of whichever the rule asked for before where there is none.
+    Port { destination: bool, of: Option<u8> },
+    /// The source's and the destination's in one number, as nft joins them.
+    Ports,
+    Protocol { family: Option<Family> },
+    Family,
+    Length { family: Option<Family> },
+    Ttl { family: Family },
+    Dscp { family: Family },
+    Flags { mask: u8 },
+    IcmpType { ipv6: bool },
+    IcmpCode { ipv6: bool },
+    Input,
+    Output,
+    State,
+    Mark { mask: u32 },
+    Offset,
+}
+
+/// How it is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    /// It is one of these.
+    Is,
+    /// It is none of these.
+    Not,
+    /// It has one of these bits.
+    Has,
+    Below,
+    Above,
+    AtMost,
+    AtLeast,
+}
+
+impl Operator {
+    pub fn read(text: &str) -> Result<Operator, Why> {
+        Ok(match text {
+            "==" => Operator::Is,
+            "!=" => Operator::Not,
+            "in" => Operator::Has,
+            "<" => Operator::Below,
+            ">" => Operator::Above,
+            "<=" => Operator::AtMost,
+            ">=" => Operator::AtLeast,
+            other => return Err(format!("the comparison {other:?}")),
+        })
+    }
+}
+
+/// A set of addresses that a rule names.
+pub(crate) trait Sets {
+    /// What a rule says that asks for the members of a set.
+    fn address(&mut self, name: &str) -> Result<Address, Why>;
+    /// The elements of a set.
+    fn elements(&self, name: &str) -> Result<Vec<Value>, Why>;
+}
+
+/// The parts of what an expression asks for: several for a concatenation.
+pub(crate) fn keys(left: &Value) -> Result<Vec<Key>, Why> {
+    match left["concat"].as_array() {
+        Some(parts) => parts.iter().map(key).collect(),
+        None => Ok(vec![key(left)?]),
+    }
+}
+
+fn key(left: &Value) -> Result<Key, Why> {
+    if let Some([of, mask]) = left["&"].as_array().map(Vec::as_slice) {
+        return masked(key(of).or_else(|why| offset(of).ok_or(why))?, mask);
+    }
+    let unknown = || format!("it asks for {}", in_words(left));
+    if let Some(name) = left["meta"]["key"].as_str() {
+        return Ok(match name {
+            "iifname" | "iif" => Key::Input,
+            "oifname" | "oif" => Key::Output,
+            "l4proto" => Key::Protocol { family: None },
+            "nfproto" | "protocol" => Key::Family,
+            "length" => Key::Length { family: None },
+            "mark" => Key::Mark { mask: u32::MAX },
+            _ => return Err(unknown()),
+        });
+    }
+    if left["ct"]["key"] == "state" {
+        return Ok(Key::State);
+    }
+    let payload = &left["payload"];
+    if payload["base"] == "th" && payload["offset"] == 0 && payload["len"] == 32 {
+        return Ok(Key::Ports);
+    }
+    let (Some(of), Some(field)) = (payload["protocol"].as_str(), payload["field"].as_str()) else {
+        return Err(unknown());
+    };
+    let ipv6 = of == "ip6" || of == "icmpv6";
+    let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+    Ok(match (of, field) {
+        ("ip" | "ip6", "saddr") => Key::Address { destination: false, ipv6 },
+        ("ip" | "ip6", "daddr") => Key::Address { destination: true, ipv6 },
+        ("ip", "protocol") => Key::Protocol { family: Some(family) },
+        ("ip", "length") => Key::Length { family: Some(family) },
+        ("ip", "ttl") | ("ip6", "hoplimit") => Key::Ttl { family },
+        ("ip" | "ip6", "dscp") => Key::Dscp { family },
+        ("tcp", "flags") => Key::Flags { mask: u8::MAX },
+        ("icmp" | "icmpv6", "type") => Key::IcmpType { ipv6 },
+        ("icmp" | "icmpv6", "code") => Key::IcmpCode { ipv6 },
+        ("th", "sport" | "dport") => Key::Port { destination: field == "dport", of: None },
+        (of, "sport" | "dport") => {
+            let of = protocol::number(of).filter(|of| protocol::has_ports(*of)).ok_or_else(unknown)?;
+            Key::Port { destination: field == "dport", of: Some(of) }
+        }
+        _ => return Err(unknown()),
+    })
+}
+
+/// Where fragments begin, of which only some bits are understood.
+fn offset(left: &Value) -> Option<Key> {
+    let payload = &left["payload"];
+    (payload["protocol"] == "ip" && payload["field"] == "frag-off").then_some(Key::Offset)
+}
+
+fn masked(key: Key, mask: &Value) -> Result<Key, Why> {
+    let kind = if matches!(key, Key::Flags { .. }) { Kind::Flags } else { Kind::Plain };
+    let bits = value::number(kind, mask).ok_or_else(|| format!("the mask {mask}"))?;
+    match key {
+        Key::Flags { .. } => Ok(Key::Flags { mask: bits as u8 }),
+        Key::Mark { .. } => Ok(Key::Mark { mask: bits }),
+        Key::Offset if bits == OFFSET => Ok(Key::Offset),
+        _ => Err(format!("the mask {bits:#x}")),
+    }
+}
+
+/// An expression, short enough for a line.
+pub(crate) fn in_words(expression: &Value) -> String {
+    let Some((kind, about)) = expression.as_object().and_then(|object| object.iter().next()) else {
+        return expression.to_string();
+    };
+    let text = |name: &str| about[name].as_str();
+    match (text("protocol"), text("field"), text("key").or(text("name"))) {
+        (Some(protocol), Some(field), _) => format!("{protocol} {field}"),
+        (_, _, Some(name)) => format!("{kind} {name}"),
+        _ => kind.clone(),
+    }
+}
+
+/// Narrows alternatives to what is asked for. `right` is a value, a set, or the name of one.
+pub(crate) fn narrow(
+    alternatives: &mut Vec<Match>,
+    keys: &[Key],
+    operator: Operator,
+    right: &Value,
+    sets: &mut impl Sets,
+) -> Result<(), Why> {
+    let named = right.as_str().and_then(|text| text.strip_prefix('@'));
+    match keys {
+        [key @ Key::Address { .. }] if let Some(name) = named => {
+            let items = vec![sets.address(name)?];
+            each(alternatives, |alternative| addresses(alternative, key, operator, &items))
+        }
+        [key] => {
+            let elements = elements(right, sets)?;
+            each(alternatives, |alternative| condition(alternative, key, operator, &elements))
+        }
+        [Key::IcmpType { ipv6 }, Key::IcmpCode { .. }] if operator == Operator::Not => {
+            let elements = elements(right, sets)?;
+            let items = elements.iter().map(|element| types_and_codes(*ipv6, element));
+            let items = items.collect::<Result<Vec<Icmp>, Why>>()?;
+            each(alternatives, |alternative| icmp(alternative, *ipv6, List { not: true, items: items.clone() }))
+        }
+        keys if operator == Operator::Is => {
+            let elements = elements(right, sets)?;
+            let mut narrowed = Vec::new();
+            for element in &elements {
+                let mut of_it = alternatives.clone();
+                concatenated(&mut of_it, keys, element)?;
+                narrowed.append(&mut of_it);
+                bounded(&narrowed)?;
+            }
+            *alternatives = narrowed;
+            Ok(())
+        }
+        _ => Err("a concatenation that must not be one of these".to_owned()),
+    }
+}
+
+/// Narrows alternatives to one element.
+pub(crate) fn element(
+    alternatives: &mut Vec<Match>,
+    keys: &[Key],
+    element: &Value,
+    sets: &mut impl Sets,
+) -> Result<(), Why> {
+    match keys {
+        [_] => narrow(alternatives, keys, Operator::Is, element, sets),
+        keys => concatenated(alternatives, keys, element),
+    }
+}
+
+fn concatenated(alternatives: &mut Vec<Match>, keys: &[Key], element: &Value) -> Result<(), Why> {
+    let parts = value::bare(element)["concat"].as_array();
+    let parts = parts.filter(|parts| parts.len() == keys.len()).ok_or("an element without its parts")?;
+    for (key, part) in keys.iter().zip(parts) {
+        each(alternatives, |alternative| condition(alternative, key, Operator::Is, std::slice::from_ref(part)))?;
+    }
+    Ok(())
+}
+
+/// Refuses what would become too long.
+pub(crate) fn bounded(alternatives: &[Match]) -> Result<(), Why> {
+    match alternatives.len() > MOST {
+        true => Err(format!("it stands for more than {MOST} rules")),
+        false => Ok(()),
+    }
+}
+
+fn each(
+    alternatives: &mut Vec<Match>,
+    mut narrow: impl FnMut(&mut Match) -> Result<bool, Why>,
+) -> Result<(), Why> {
+    let mut failed = None;
+    alternatives.retain_mut(|alternative| match narrow(alternative) {
+        Ok(possible) => possible,
+        Err(why) => {
+            failed = Some(why);
+            true
+        }
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+/// The values that are asked for.
+fn elements(right: &Value, sets: &impl Sets) -> Result<Vec<Value>, Why> {
+    if let Some(name) = right.as_str().and_then(|text| text.strip_prefix('@')) {
+        return sets.elements(name);
+    }
+    let set = right["set"].as_array();
+    let elements = set.map_or_else(|| vec![right.clone()], |set| set.iter().map(|one| value::bare(one).clone()).collect());
+    Ok(elements)
+}
+
+/// Asks one alternative for a condition more; whether a packet may still match.
+fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) -> Result<bool, Why> {
+    let not = operator == Operator::Not;
+    let equal = || match operator {
+        Operator::Is | Operator::Not => Ok(()),
+        _ => Err("a comparison of what is no number".to_owned()),
+    };
+    let numbers = |kind: Kind| {
+        let number = |element| value::number(kind, element).ok_or_else(|| format!("the value {element}"));
+        elements.iter().map(number).collect::<Result<Vec<u32>, Why>>()
+    };
+    match *key {
+        Key::Address { .. } => {
+            let nets = elements.iter().map(|element| {
+                value::prefixes(element).ok_or_else(|| format!("the address {element}"))
+            });
+            let nets: Vec<Vec<IpNet>> = nets.collect::<Result<_, Why>>()?;
+            let items: Vec<Address> = nets.into_iter().flatten().map(Address::Net).collect();
+            addresses(of, key, operator, &items)
+        }
+        Key::Port { destination, of: above } => {
+            let possible = match above {
+                Some(number) => protocols(of, List { not: false, items: vec![number] }),
+                None => true,
+            };
+            if possible {
+                has_ports(of)?;
+            }
+            let wanted = spans(operator, elements)?;
+            let field = if destination { &mut of.destination_ports } else { &mut of.source_ports };
+            Ok(possible && within(field, wanted))
+        }
+        Key::Ports => {
+            has_ports(of)?;
+            let numbers = numbers(Kind::Plain)?;
+            let (Operator::Is, [both]) = (operator, numbers.as_slice()) else {
+                return Err("a comparison of both ports".to_owned());
+            };
+            let one = |port: u32| List { not: false, items: vec![Span { first: port as u16, last: port as u16 }] };
+            Ok(within(&mut of.source_ports, one(both >> 16))
+                && within(&mut of.destination_ports, one(both & 0xffff)))
+        }
+        Key::Protocol { family } => {
+            equal()?;
+            let items = numbers(Kind::Protocol)?.into_iter().map(|number| number as u8).collect();
+            Ok(family.is_none_or(|family| is_of(of, family)) && protocols(of, List { not, items }))
+        }
+        Key::Family => {
+            equal()?;
+            let named = |element: &Value| match element.as_str() {
+                Some("ipv4" | "ip") => Some(Family::Ipv4),
+                Some("ipv6" | "ip6") => Some(Family::Ipv6),
+                // Numbers of families, and of protocols above Ethernet, in either byte order.
+                _ => match element.as_u64() {
+                    Some(2 | 0x0800 | 0x0008) => Some(Family::Ipv4),
+                    Some(10 | 0x86dd | 0xdd86) => Some(Family::Ipv6),
+                    _ => None,
+                },
+            };
+            let named: Vec<Option<Family>> = elements.iter().map(named).collect();
+            let mut left = Family::BOTH.into_iter().filter(|family| named.contains(&Some(*family)) != not);
+            Ok(match (left.next(), left.next()) {
+                (Some(only), None) => is_of(of, only),
+                (None, _) => false,
+                _ => true,
+            })
+        }
+        Key::Length { family } => {
+            let wanted = spans(operator, elements)?;
+            Ok(family.is_none_or(|family| is_of(of, family)) && within(&mut of.length, wanted))
+        }
+        Key::Ttl { family } => {
+            let wanted = spans(operator, elements)?;
+            Ok(is_of(of, family) && within(&mut of.ttl, wanted))
+        }
+        Key::Dscp { family } => {
+            equal()?;
+            let items = numbers(Kind::Dscp)?.into_iter().map(|number| number as u8).collect();
+            Ok(is_of(of, family) & once(&mut of.dscp, List { not, items }, "code points")?)
+        }
+        Key::Flags { mask } => {
+            let bits = numbers(Kind::Flags)?.into_iter().map(|bits| bits as u8);
+            let items: Vec<Flags> = match operator {
+                Operator::Is | Operator::Not => {
+                    bits.filter(|set| set & !mask == 0).map(|set| Flags { set, mask }).collect()
+                }
+                Operator::Has => {
+                    let single = |bits: u8| (0..8).map(move |n| bits & 1 << n).filter(|bit| *bit != 0);
+                    let wanted = bits.fold(0, |all, bits| all | bits) & mask;
+                    single(wanted).map(|bit| Flags { set: bit, mask: bit }).collect()
+                }
+                _ => return Err("a comparison of flags".to_owned()),
+            };
+            let possible = protocols(of, List { not: false, items: vec![protocol::TCP] });
+            if items.is_empty() {
+                return Ok(possible && not);
+            }
+            Ok(possible & once(&mut of.flags, List { not, items }, "flags")?)
+        }
+        Key::IcmpType { ipv6 } => {
+            equal()?;
+            let ranges = elements.iter().map(|element| {
+                bytes(Kind::IcmpType { ipv6 }, element).ok_or_else(|| format!("the type {element}"))
+            });
+            let items: Vec<Icmp> =
+                ranges.map(|kinds| kinds.map(|kinds| Icmp { kinds, codes: Icmp::ANY })).collect::<Result<_, Why>>()?;
+            icmp(of, ipv6, List { not, items })
+        }
+        Key::IcmpCode { ipv6 } => {
+            equal()?;
+            let ranges = elements.iter().map(|element| {
+                bytes(Kind::IcmpCode { ipv6 }, element).ok_or_else(|| format!("the code {element}"))
+            });
+            let items: Vec<Icmp> =
+                ranges.map(|codes| codes.map(|codes| Icmp { kinds: Icmp::ANY, codes })).collect::<Result<_, Why>>()?;
+            icmp(of, ipv6, List { not, items })
+        }
+        Key::Input | Key::Output => {
+            equal()?;
+            let items = elements.iter().map(interface).collect::<Result<Vec<Interface>, Why>>()?;
+            let field = if matches!(key, Key::Input) { &mut of.in_ports } else { &mut of.out_ports };
+            once(field, List { not, items }, "interfaces")
+        }
+        Key::State => {
+            let bits = match operator {
+                // Of more than one bit, a state has never all.
+                Operator::Is | Operator::Not => {
+                    numbers(Kind::State)?.into_iter().filter(|bits| bits.count_ones() == 1).fold(0, |all, bit| all | bit)
+                }
+                Operator::Has => numbers(Kind::State)?.into_iter().fold(0, |all, bits| all | bits),
+                _ => return Err("a comparison of states".to_owned()),
+            };
+            let bits = if not { !bits & 0x1f } else { bits } as u8;
+            let states = of.states.get_or_insert(0x1f);
+            *states &= bits;
+            Ok(*states != 0)
+        }
+        Key::Mark { mask } => {
+            equal()?;
+            match numbers(Kind::Plain)?.as_slice() {
+                [wanted] if wanted & !mask != 0 => Ok(not),
+                [value] => once(&mut of.mark, Mark { not, value: *value, mask }, "marks"),
+                _ => Err("one of several marks".to_owned()),
+            }
+        }
+        Key::Offset => {
+            equal()?;
+            match numbers(Kind::Plain)?.as_slice() {
+                [0] => {
+                    let parts = if not { fragment::LATER } else { fragment::WHOLE | fragment::FIRST };
+                    let field = of.fragment.get_or_insert(fragment::WHOLE | fragment::FIRST | fragment::LATER);
+                    *field &= parts;
+                    Ok(*field != 0 && is_of(of, Family::Ipv4))
+                }
+                _ => Err("a certain place of a fragment".to_owned()),
+            }
+        }
+    }
+}
+
+/// Whether all protocols that are asked for have ports where those of TCP are.
+fn has_ports(of: &Match) -> Result<(), Why> {
+    let all = |list: &List<u8>| !list.not && list.items.iter().all(|n| protocol::has_ports(*n));
+    match of.protocols.as_ref().is_some_and(all) {
+        true => Ok(()),
+        false => Err("ports of any protocol".to_owned()),
+    }
+}
+
+/// A condition that stands once in a rule.
+fn once<T: PartialEq>(field: &mut Option<T>, value: T, what: &str) -> Result<bool, Why> {
+    match field {
+        Some(had) if *had != value => Err(format!("two conditions for its {what}")),
+        _ => {
+            *field = Some(value);
+            Ok(true)
+        }
+    }
+}
+
+fn addresses(of: &mut Match, key: &Key, operator: Operator, items: &[Address]) -> Result<bool, Why> {
+    let Key::Address { destination, ipv6 } = *key else { return Ok(true) };
+    let not = match operator {
+        Operator::Is => false,
+        Operator::Not => true,
+        _ => return Err("a comparison of addresses".to_owned()),
+    };
+    let possible = is_of(of, if ipv6 { Family::Ipv6 } else { Family::Ipv4 });
+    if items.is_empty() {
+        return Ok(possible && not);
+    }
+    let field = if destination { &mut of.destination } else { &mut of.source };
+    Ok(possible & once(field, List { not, items: items.to_vec() }, "addresses")?)
+}
+
+fn is_of(of: &mut Match, family: Family) -> bool {
+    *of.family.get_or_insert(family) == family
+}
+
+/// Asks for protocols beside those that are asked for.
+fn protocols(of: &mut Match, wanted: List<u8>) -> bool {
+    let Some(had) = &of.protocols else {
+        of.protocols = Some(wanted);
+        return true;
+    };
+    let is = |list: &List<u8>, number: u8| list.items.contains(&number) != list.not;
+    let items: Vec<u8> = (0..=u8::MAX).filter(|number| is(had, *number) && is(&wanted, *number)).collect();
+    let possible = !items.is_empty();
+    of.protocols = Some(List { not: false, items });
+    possible
+}
+
+fn within(field: &mut Option<List<Span>>, wanted: List<Span>) -> bool {
+    let Some(had) = field else {
+        let possible = !wanted.spans().is_empty();
+        *field = Some(wanted);
+        return possible;
+    };
+    let (had, wanted) = (had.spans(), wanted.spans());
+    let pairs = had.iter().flat_map(|one| wanted.iter().map(move |other| (one, other)));
+    let both = pairs.map(|(one, other)| (one.first.max(other.first), one.last.min(other.last)));
+    let items: Vec<Span> =
+        both.filter(|(first, last)| first <= last).map(|(first, last)| Span { first, last }).collect();
+    let possible = !items.is_empty();
+    *field = Some(List { not: false, items });
+    possible
+}
+
+fn spans(operator: Operator, elements: &[Value]) -> Result<List<Span>, Why> {
+    let mut items = Vec::with_capacity(elements.len());
+    for element in elements {
+        let (first, last) = value::range(Kind::Plain, element).ok_or_else(|| format!("the number {element}"))?;
+        let most = u32::from(u16::MAX);
+        if first > most {
+            return Err(format!("the number {first}"));
+        }
+        let (first, last) = (first as u16, last.min(most) as u16);
+        let span = |first, last| Span { first, last };
+        match operator {
+            Operator::Is | Operator::Not | Operator::Has => items.push(span(first, last)),
+            Operator::Below => items.extend(first.checked_sub(1).map(|last| span(0, last))),
+            Operator::AtMost => items.push(span(0, first)),
+            Operator::Above => items.extend(first.checked_add(1).map(|first| span(first, u16::MAX))),
+            Operator::AtLeast => items.push(span(first, u16::MAX)),
+        }
+    }
+    Ok(List { not: operator == Operator::Not, items })
+}
+
+fn bytes(kind: Kind, element: &Value) -> Option<(u8, u8)> {
+    let (first, last) = value::range(kind, element)?;
+    Some((first.try_into().ok()?, last.try_into().ok()?))
+}
+
+fn types_and_codes(ipv6: bool, element: &Value) -> Result<Icmp, Why> {
+    let parts = element["concat"].as_array().map(Vec::as_slice);
+    let Some([kinds, codes]) = parts else { return Err("an element without its parts".to_owned()) };
+    let of = |kind, part: &Value| bytes(kind, part).ok_or_else(|| format!("the type or code {part}"));
+    let (kinds, codes) = (of(Kind::IcmpType { ipv6 }, kinds)?, of(Kind::IcmpCode { ipv6 }, codes)?);
+    Ok(Icmp { kinds, codes })
+}
+
+/// Asks for types and codes of ICMP.
+fn icmp(of: &mut Match, ipv6: bool, wanted: List<Icmp>) -> Result<bool, Why> {
+    let number = if ipv6 { protocol::ICMP6 } else { protocol::ICMP };
+    // nft leaves the family away where it prints the type: one follows from the other.
+    let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+    if !protocols(of, List { not: false, items: vec![number] }) || !is_of(of, family) {
+        return Ok(false);
+    }
+    let Some(had) = &mut of.icmp else {
+        of.icmp = Some(wanted);
+        return Ok(true);
+    };
+    if had.not || wanted.not {
+        return Err("two conditions for its type of ICMP".to_owned());
+    }
+    let meet = |one: (u8, u8), other: (u8, u8)| (one.0.max(other.0), one.1.min(other.1));
+    let pairs = had.items.iter().flat_map(|one| wanted.items.iter().map(move |other| (one, other)));
+    let both = pairs.map(|(one, other)| Icmp {
+        kinds: meet(one.kinds, other.kinds),
+        codes: meet(one.codes, other.codes),
+    });
+    had.items = both.filter(|both| both.kinds.0 <= both.kinds.1 && both.codes.0 <= both.codes.1).collect();
+    Ok(!had.items.is_empty())
+}
+
+fn interface(element: &Value) -> Result<Interface, Why> {
+    let name = element.as_str().ok_or_else(|| format!("the interface {element}"))?;
+    Ok(Interface { name: name.to_owned(), numbers: Vec::new() })
+}

@@ -1,0 +1,108 @@
+//! The base chains that transit passes, one behind the other, as chains of the filter's hooks.
+
+use rules::{Family, Filter, Hook, Match, Place, Policy, Rule, Verdict};
+
+use crate::ruleset::{Base, Chain, Ruleset};
+use crate::translate::{Translator, families, name};
+use crate::{Adopted, Problem};
+
+/// Adopts what can be adopted.
+pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
+    let of_transit = ruleset.of_transit();
+    let (bases, others): (Vec<_>, Vec<_>) = of_transit.into_iter().partition(|(_, base)| why_not(base).is_none());
+    let mut problems: Vec<Problem> = others.into_iter().map(problem).collect();
+    let mut both = Translator::new(ruleset, [true; 2]);
+    both.chains(&bases);
+    problems.append(&mut both.problems);
+    let families = [0, 1].map(|n| !problems.iter().any(|problem| problem.families[n]));
+    let mut translator = Translator::new(ruleset, families);
+    let numbers = translator.chains(&bases);
+    let mut filter = translator.filter;
+    lay(&mut filter, &bases, &numbers, families);
+    Adopted { filter, families, problems, tracks: ruleset.tracks() }
+}
+
+/// Why a base chain cannot be adopted, whatever stands in it.
+fn why_not(base: &Base) -> Option<String> {
+    match (base.kind.as_str(), base.hook.as_str()) {
+        ("nat", _) => Some("it translates addresses".to_owned()),
+        (_, hook @ ("ingress" | "egress")) => Some(format!("it stands at the {hook} of an interface")),
+        _ => None,
+    }
+}
+
+fn problem((chain, base): (&Chain, &Base)) -> Problem {
+    let why = why_not(base).unwrap_or_default();
+    Problem { families: families(&chain.key), chain: name(&chain.key), handle: None, why }
+}
+
+/// Has the hooks lead to base chains, in their order.
+fn lay(filter: &mut Filter, bases: &[(&Chain, &Base)], numbers: &[usize], adopted: [bool; 2]) {
+    let hook_of = |base: &Base| match base.hook.as_str() {
+        "prerouting" => Hook::Input,
+        "forward" => Hook::Forward,
+        _ => Hook::Output,
+    };
+    let sees = |n: usize| {
+        let own = families(&bases[n].0.key);
+        [own[0] && adopted[0], own[1] && adopted[1]]
+    };
+    for (n, (chain, base)) in bases.iter().enumerate() {
+        let family = match sees(n) {
+            [true, true] => None,
+            [true, false] => Some(Family::Ipv4),
+            [false, true] => Some(Family::Ipv6),
+            [false, false] => continue,
+        };
+        let meets = |other: usize| (0..2).any(|family| sees(n)[family] && sees(other)[family]);
+        let follows = |other: usize| hook_of(bases[other].1) == hook_of(base) && meets(other);
+        filter.chains[numbers[n]].base = (n + 1..bases.len()).any(follows);
+        let jump = Verdict::Jump { chain: name(&chain.key), number: numbers[n] };
+        let rule = |verdict, comment: Option<&str>| Rule {
+            matches: Match { family, ..Match::default() },
+            verdict: Some(verdict),
+            comment: comment.map(str::to_owned),
+            place: Place { file: name(&chain.key).into(), line: 0 },
+            ..Rule::default()
+        };
+        let rules = &mut filter.chains[hook_of(base) as usize].rules;
+        rules.push(rule(jump, None));
+        rules.extend(base.drops.then(|| rule(Verdict::Drop, Some("its policy"))));
+    }
+}
+
+/// What both let pass: the adopted chains first, then those of the plane's own, which keep their
+/// names and numbers.
+pub(crate) fn behind(own: &Filter, adopted: &Filter) -> Filter {
+    let hooks = Hook::ALL.len();
+    let (chains, sets) = (own.chains.len() - hooks, own.sets.len());
+    let mut moved = adopted.clone();
+    for rule in moved.chains.iter_mut().flat_map(|chain| &mut chain.rules) {
+        if let Some(Verdict::Jump { number, .. }) = &mut rule.verdict {
+            *number += chains;
+        }
+        let lists = [&mut rule.matches.source, &mut rule.matches.destination];
+        for item in lists.into_iter().flatten().flat_map(|list| &mut list.items) {
+            if let rules::Address::Set { number, .. } = item {
+                *number += sets;
+            }
+        }
+    }
+    let mut filter = own.clone();
+    for hook in Hook::ALL {
+        let chain = &mut filter.chains[hook as usize];
+        let judges = !chain.rules.is_empty() || chain.policy == Policy::Drop;
+        let before = std::mem::take(&mut moved.chains[hook as usize].rules);
+        if judges {
+            for jump in &before {
+                if let Some(Verdict::Jump { number, .. }) = jump.verdict {
+                    moved.chains[number - chains].base = true;
+                }
+            }
+        }
+        chain.rules.splice(..0, before);
+    }
+    filter.chains.extend(moved.chains.into_iter().skip(hooks));
+    filter.sets.extend(moved.sets);
+    filter
+}

@@ -1,0 +1,89 @@
+//! Linux's own firewall as a filter of the plane's: a ruleset of nftables, as `nft -j list ruleset`
+//! tells it, becomes [`rules::Filter`].
+//!
+//! ```text
+//!   nft -j ── ruleset ── base chains that transit passes ── translate ── layers ── Filter
+//!                                                              │
+//!                                                    condition, statement, value
+//! ```
+//!
+//! **Whole or not at all.** A rule that is understood by half would let pass what Linux drops. So a
+//! family (IPv4, IPv6) is adopted when all is understood that its transit could meet, and else not:
+//! its transit stays Linux's, and every rule that stands in the way is named with its handle and
+//! the reason ([`Problem`]).
+//!
+//! **Layers.** Linux may have several base chains at one place of a packet's way. What one of them
+//! accepts goes on to the next, what one drops is gone. Each becomes a chain of the filter that a
+//! hook jumps to ([`rules::Chain::base`]), in the order of priorities. Chains at `prerouting` become
+//! part of the hook input, those at `forward` of forward, and those at `postrouting` of output.
+//!
+//! **What is not adopted**: translation of addresses, chains at the ingress or egress of an
+//! interface, dynamic sets and those with timeouts, quotas and counts of connections, marks and
+//! other data of conntrack but the state, lookups in the routing table (`fib`), changes of payload,
+//! what iptables says in its own words (`xt`), and all that no match of the filter asks for.
+//! Counters of nftables do not count what the plane forwards; the filter's do.
+
+mod condition;
+mod layers;
+mod ruleset;
+mod statement;
+mod translate;
+mod value;
+
+use std::fmt;
+
+use rules::Filter;
+
+pub use ruleset::Unreadable;
+
+/// What was made of a ruleset.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Adopted {
+    /// The filter: of the families that are adopted, and nothing of the others.
+    pub filter: Filter,
+    /// Whether IPv4, IPv6 are adopted: all that their transit could meet is in the filter.
+    pub families: [bool; 2],
+    /// What stands in the way of a family.
+    pub problems: Vec<Problem>,
+    /// Linux keeps track of connections, and so puts fragments together before most chains.
+    pub tracks: bool,
+}
+
+/// Why a family is not adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which families: IPv4, IPv6.
+    pub families: [bool; 2],
+    /// The chain, as `nft` names it: `inet filter forward`.
+    pub chain: String,
+    /// The rule's handle (`nft -a list ruleset`); `None`: the chain itself.
+    pub handle: Option<u64>,
+    /// What is not understood.
+    pub why: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.handle {
+            Some(handle) => write!(f, "{} handle {handle}: {}", self.chain, self.why),
+            None => write!(f, "{}: {}", self.chain, self.why),
+        }
+    }
+}
+
+/// Reads what `nft -j list ruleset` printed.
+///
+/// # Errors
+/// It is not that.
+pub fn adopt(json: &str) -> Result<Adopted, Unreadable> {
+    let ruleset = ruleset::Ruleset::read(json)?;
+    Ok(layers::adopt(&ruleset))
+}
+
+impl Adopted {
+    /// The filter behind one of the plane's own: what both let pass passes.
+    #[must_use]
+    pub fn behind(&self, own: &Filter) -> Filter {
+        layers::behind(own, &self.filter)
+    }
+}

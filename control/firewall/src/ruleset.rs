@@ -1,0 +1,177 @@
+//! A ruleset as nftables tells it, as far as it concerns transit (`libnftables-json(5)`).
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// The table that Linux is given by Bifrost itself, family and name.
+const OWN: (&str, &str) = ("inet", rules::TABLE);
+
+/// A text that is no ruleset.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// It is no JSON.
+    #[error("nft's answer is no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Something is missing in it.
+    #[error("nft's answer has no {0}")]
+    Missing(&'static str),
+}
+
+/// What a chain, a set or a map is known by: family, table, name.
+pub(crate) type Key = (String, String, String);
+
+/// All that is there.
+#[derive(Debug, Default)]
+pub(crate) struct Ruleset {
+    /// In the order in which they were told.
+    pub chains: Vec<Chain>,
+    /// Sets and maps.
+    pub sets: HashMap<Key, Set>,
+    by_name: HashMap<Key, usize>,
+}
+
+/// A chain.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub key: Key,
+    /// Where it stands, if packets come to it by themselves.
+    pub base: Option<Base>,
+    pub rules: Vec<Rule>,
+}
+
+/// Where a base chain stands.
+#[derive(Debug)]
+pub(crate) struct Base {
+    /// `filter`, `nat` or `route`.
+    pub kind: String,
+    /// `prerouting`, `forward`, ...
+    pub hook: String,
+    pub priority: i64,
+    pub drops: bool,
+}
+
+/// A rule.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub handle: u64,
+    pub comment: Option<String>,
+    /// Its statements.
+    pub statements: Vec<Value>,
+}
+
+/// A set, or a map.
+#[derive(Debug)]
+pub(crate) struct Set {
+    /// What its elements are: `ipv4_addr`, ...; several names for a concatenation.
+    pub kinds: Vec<String>,
+    /// Its elements; of a map, pairs.
+    pub elements: Vec<Value>,
+    /// It changes by itself.
+    pub moves: bool,
+}
+
+impl Ruleset {
+    /// Reads what `nft -j list ruleset` printed.
+    pub fn read(json: &str) -> Result<Ruleset, Unreadable> {
+        let all: Value = serde_json::from_str(json)?;
+        let mut ruleset = Ruleset::default();
+        for object in array(&all["nftables"]).ok_or(Unreadable::Missing("list of objects"))? {
+            let Some((kind, about)) = object.as_object().and_then(|object| object.iter().next()) else {
+                continue;
+            };
+            match kind.as_str() {
+                "chain" => ruleset.add_chain(about)?,
+                "rule" => ruleset.add_rule(about)?,
+                "set" | "map" => ruleset.add_set(about)?,
+                _ => {}
+            }
+        }
+        Ok(ruleset)
+    }
+
+    /// The chain of a name.
+    pub fn chain(&self, key: &Key) -> Option<&Chain> {
+        self.by_name.get(key).map(|number| &self.chains[*number])
+    }
+
+    /// The base chains that transit of either family passes and that could do something to it, in
+    /// the order in which they are passed.
+    pub fn of_transit(&self) -> Vec<(&Chain, &Base)> {
+        let concerns = |base: &Base, chain: &Chain| {
+            let passed = ["ingress", "prerouting", "forward", "postrouting", "egress"];
+            let ip = ["inet", "ip", "ip6", "netdev"].contains(&chain.key.0.as_str());
+            ip && passed.contains(&base.hook.as_str()) && (base.drops || !chain.rules.is_empty())
+        };
+        let bases = self.chains.iter().filter_map(|chain| chain.base.as_ref().map(|base| (chain, base)));
+        let mut found: Vec<_> = bases.filter(|(chain, base)| concerns(base, chain)).collect();
+        // Of equal priority, the one that was made first is passed first.
+        found.sort_by_key(|(_, base)| base.priority);
+        found
+    }
+
+    /// Whether some rule, of transit or not, has Linux keep track of connections.
+    pub fn tracks(&self) -> bool {
+        let asks = |rule: &Rule| {
+            rule.statements.iter().any(|statement| {
+                let text = statement.to_string();
+                ["\"ct\"", "\"ct ", "masquerade", "snat", "dnat", "redirect"].iter().any(|word| text.contains(word))
+            })
+        };
+        self.chains.iter().flat_map(|chain| &chain.rules).any(asks)
+    }
+
+    fn add_chain(&mut self, about: &Value) -> Result<(), Unreadable> {
+        let key = key(about, "name").ok_or(Unreadable::Missing("name of a chain"))?;
+        if (key.0.as_str(), key.1.as_str()) == OWN {
+            return Ok(());
+        }
+        let text = |name: &str| about[name].as_str().map(str::to_owned);
+        let base = text("hook").map(|hook| Base {
+            kind: text("type").unwrap_or_default(),
+            hook,
+            priority: about["prio"].as_i64().unwrap_or_default(),
+            drops: about["policy"].as_str() == Some("drop"),
+        });
+        self.by_name.insert(key.clone(), self.chains.len());
+        self.chains.push(Chain { key, base, rules: Vec::new() });
+        Ok(())
+    }
+
+    fn add_rule(&mut self, about: &Value) -> Result<(), Unreadable> {
+        let key = key(about, "chain").ok_or(Unreadable::Missing("chain of a rule"))?;
+        let Some(number) = self.by_name.get(&key) else { return Ok(()) };
+        self.chains[*number].rules.push(Rule {
+            handle: about["handle"].as_u64().unwrap_or_default(),
+            comment: about["comment"].as_str().map(str::to_owned),
+            statements: array(&about["expr"]).ok_or(Unreadable::Missing("statements of a rule"))?.clone(),
+        });
+        Ok(())
+    }
+
+    fn add_set(&mut self, about: &Value) -> Result<(), Unreadable> {
+        let key = key(about, "name").ok_or(Unreadable::Missing("name of a set"))?;
+        let words = |value: &Value| match value {
+            Value::Array(several) => several.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            one => one.as_str().map(str::to_owned).into_iter().collect::<Vec<_>>(),
+        };
+        let elements = array(&about["elem"]).cloned().unwrap_or_default();
+        let dynamic = words(&about["flags"]).iter().any(|flag| flag == "dynamic" || flag == "timeout");
+        let ends = |element: &Value| {
+            let element = element.as_array().and_then(|pair| pair.first()).unwrap_or(element);
+            !element["elem"]["expires"].is_null() || !element["elem"]["timeout"].is_null()
+        };
+        let moves = dynamic || !about["timeout"].is_null() || elements.iter().any(ends);
+        self.sets.insert(key, Set { kinds: words(&about["type"]), elements, moves });
+        Ok(())
+    }
+}
+
+fn key(about: &Value, name: &str) -> Option<Key> {
+    let text = |name: &str| about[name].as_str().map(str::to_owned);
+    Some((text("family")?, text("table")?, text(name)?))
+}
+
+fn array(value: &Value) -> Option<&Vec<Value>> {
+    value.as_array()
+}

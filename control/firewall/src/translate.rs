@@ -1,0 +1,417 @@
+//! Chains of nftables as chains of the filter.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rules::{Address, Chain, Effects, Family, Filter, Match, Place, RateMatch, Rule, Set, Verdict};
+use serde_json::Value;
+
+use crate::Problem;
+use crate::condition::{self, Operator, Sets, Why};
+use crate::ruleset::{self, Base, Key, Ruleset};
+use crate::statement::{self, Decides, Statement};
+use crate::value;
+
+/// The priority of connection tracking at prerouting: what stands before it knows no state.
+const TRACKING: i64 = -200;
+
+/// From where packets come to a chain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    /// Before their way is known.
+    before: bool,
+    /// Before their connection is known.
+    untracked: bool,
+    /// When their way is known.
+    behind: bool,
+}
+
+/// Makes a filter of chains.
+pub(crate) struct Translator<'r> {
+    ruleset: &'r Ruleset,
+    /// The families whose packets are to be judged: IPv4, IPv6.
+    families: [bool; 2],
+    pub filter: Filter,
+    pub problems: Vec<Problem>,
+    numbers: HashMap<Key, usize>,
+    sets: HashMap<Key, usize>,
+    reached: BTreeMap<Key, Reached>,
+}
+
+/// Why a rule is not understood, and of which families the packets are that it concerns.
+struct Refused {
+    why: Why,
+    families: [bool; 2],
+}
+
+impl<'r> Translator<'r> {
+    pub fn new(ruleset: &'r Ruleset, families: [bool; 2]) -> Translator<'r> {
+        Translator {
+            ruleset,
+            families,
+            filter: Filter::default(),
+            problems: Vec::new(),
+            numbers: HashMap::new(),
+            sets: HashMap::new(),
+            reached: BTreeMap::new(),
+        }
+    }
+
+    /// Translates these chains and all that they lead to; the number of each in the filter.
+    pub fn chains(&mut self, bases: &[(&ruleset::Chain, &Base)]) -> Vec<usize> {
+        for (chain, base) in bases {
+            let before = base.hook == "prerouting";
+            let untracked = before && base.priority <= TRACKING;
+            self.reach(&chain.key, Reached { before, untracked, behind: !before });
+        }
+        for key in self.reached.keys() {
+            self.numbers.insert(key.clone(), self.filter.chains.len());
+            self.filter.chains.push(Chain::new(name(key)));
+        }
+        for (key, reached) in self.reached.clone() {
+            let Some(chain) = self.ruleset.chain(&key) else { continue };
+            let rules = self.chain(chain, reached);
+            self.filter.chains[self.numbers[&key]].rules = rules;
+        }
+        bases.iter().map(|(chain, _)| self.numbers[&chain.key]).collect()
+    }
+
+    /// Notes from where packets come to a chain, and to those that it leads to.
+    fn reach(&mut self, key: &Key, from: Reached) {
+        let known = self.reached.entry(key.clone()).or_default();
+        let before = (known.before, known.untracked, known.behind);
+        known.before |= from.before;
+        known.untracked |= from.untracked;
+        known.behind |= from.behind;
+        let (now, first) = ((known.before, known.untracked, known.behind), before == (false, false, false));
+        if now == before && !first {
+            return;
+        }
+        let Some(chain) = self.ruleset.chain(key) else { return };
+        let mut targets = Vec::new();
+        for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
+            self.targets(key, statement, &mut targets);
+        }
+        for target in targets {
+            self.reach(&of_table(key, &target), from);
+        }
+    }
+
+    /// The chains that something leads to.
+    fn targets(&self, key: &Key, of: &Value, into: &mut Vec<String>) {
+        match of {
+            Value::Object(object) => {
+                for (word, about) in object {
+                    if word == "jump" || word == "goto" {
+                        into.extend(about["target"].as_str().map(str::to_owned));
+                    } else {
+                        self.targets(key, about, into);
+                    }
+                }
+            }
+            Value::Array(several) => several.iter().for_each(|one| self.targets(key, one, into)),
+            Value::String(text) => {
+                let set = text.strip_prefix('@').and_then(|name| self.ruleset.sets.get(&of_table(key, name)));
+                for element in set.into_iter().flat_map(|set| &set.elements) {
+                    if element.is_array() {
+                        self.targets(key, element, into);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn chain(&mut self, chain: &ruleset::Chain, reached: Reached) -> Vec<Rule> {
+        let mut translated = Vec::new();
+        for rule in &chain.rules {
+            match self.rule(&chain.key, rule, reached) {
+                Ok(rules) => translated.extend(rules),
+                Err(Refused { why, families }) => {
+                    let concerned = [0, 1].map(|n| families[n] && self.families[n]);
+                    if concerned != [false; 2] {
+                        self.problems.push(Problem {
+                            families: concerned,
+                            chain: name(&chain.key),
+                            handle: Some(rule.handle),
+                            why,
+                        });
+                    }
+                }
+            }
+        }
+        translated
+    }
+
+    fn rule(&mut self, key: &Key, rule: &ruleset::Rule, reached: Reached) -> Result<Vec<Rule>, Refused> {
+        let place = Place { file: name(key).into(), line: rule.handle.try_into().unwrap_or(usize::MAX) };
+        let form = Rule { comment: rule.comment.clone(), place, ..Rule::default() };
+        let mut writing = Writing { form, matches: vec![Match::default()], ..Writing::default() };
+        let refused = |why: Why, writing: &Writing| {
+            let of_table = families(key);
+            let met = writing.rules.iter().map(|rule| &rule.matches).chain(&writing.matches);
+            let met: Vec<&Match> = met.collect();
+            let possible = |n: usize| of_table[n] && met.iter().any(|of| of.possible_in(Family::BOTH[n]));
+            Refused { why, families: [possible(0), possible(1)] }
+        };
+        for statement in &rule.statements {
+            match self.statement(key, statement, &mut writing) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => return Err(refused(why, &writing)),
+            }
+            if writing.matches.is_empty() {
+                break;
+            }
+        }
+        let finished = writing.end(None).and_then(|()| suits(&writing.rules, reached));
+        match finished {
+            Ok(()) => Ok(writing.rules),
+            Err(why) => Err(refused(why, &writing)),
+        }
+    }
+
+    /// Takes over a statement; whether others follow.
+    fn statement(&mut self, key: &Key, statement: &Value, writing: &mut Writing) -> Result<bool, Why> {
+        let mut sets = Named { key, translator: self };
+        match statement::read(statement)? {
+            Statement::Match(about) => {
+                writing.goes_on()?;
+                let operator = Operator::read(about["op"].as_str().unwrap_or("=="))?;
+                let keys = condition::keys(&about["left"])?;
+                condition::narrow(&mut writing.matches, &keys, operator, &about["right"], &mut sets)?;
+            }
+            Statement::Map { key: of, data } => {
+                writing.goes_on()?;
+                let keys = condition::keys(of)?;
+                let elements = match data.as_str().and_then(|text| text.strip_prefix('@')) {
+                    Some(name) => sets.elements(name)?,
+                    None => data["set"].as_array().ok_or("a map without elements")?.clone(),
+                };
+                self.map(key, &keys, &elements, writing)?;
+                return Ok(false);
+            }
+            Statement::Limit { rate, rounded } => {
+                writing.goes_on()?;
+                (writing.rate, writing.rounded) = (Some(rate), rounded);
+            }
+            Statement::Log(log) => writing.effects.log = Some(log),
+            Statement::Mark(mark) => writing.effects.mark = Some(mark),
+            Statement::Dscp { ipv6, value } => {
+                let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+                writing.matches.retain_mut(|of| *of.family.get_or_insert(family) == family);
+                writing.effects.dscp = Some(value);
+            }
+            Statement::Verdict(decides) => {
+                let verdict = self.verdict(key, decides, writing)?;
+                writing.end(verdict)?;
+                return Ok(false);
+            }
+            Statement::Nothing => {}
+        }
+        Ok(true)
+    }
+
+    /// A verdict for each element of a map.
+    fn map(&mut self, key: &Key, of: &[condition::Key], elements: &[Value], writing: &mut Writing) -> Result<(), Why> {
+        let pairs = elements.iter().map(|element| match element.as_array().map(Vec::as_slice) {
+            Some([value, verdict]) => Ok((value::bare(value), verdict)),
+            _ => Err("a map of something else than verdicts".to_owned()),
+        });
+        let pairs: Vec<(&Value, &Value)> = pairs.collect::<Result<_, Why>>()?;
+        let any = |value: &Value| value.as_str() == Some("*");
+        let comes_back = |verdict: &Value| verdict["accept"].is_null() && verdict.get("jump").or(verdict.get("continue")).is_some();
+        if pairs.iter().any(|(value, _)| any(value)) && pairs.iter().any(|(_, verdict)| comes_back(verdict)) {
+            return Err("a map with jumps and a verdict for all the rest".to_owned());
+        }
+        let matches = std::mem::take(&mut writing.matches);
+        let (named, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(value, _)| !any(value));
+        for (value, verdict) in named.into_iter().chain(rest) {
+            writing.matches.clone_from(&matches);
+            if !any(value) {
+                let mut sets = Named { key, translator: self };
+                condition::element(&mut writing.matches, of, value, &mut sets)?;
+            }
+            let decides = statement::verdict(verdict)?;
+            let verdict = self.verdict(key, decides, writing)?;
+            writing.write(verdict)?;
+            condition::bounded(&writing.matches)?;
+        }
+        writing.matches.clear();
+        Ok(())
+    }
+
+    fn verdict(&self, key: &Key, decides: Decides, writing: &mut Writing) -> Result<Option<Verdict>, Why> {
+        writing.goes = false;
+        Ok(Some(match decides {
+            Decides::Accept => Verdict::Accept,
+            Decides::Drop => Verdict::Drop,
+            Decides::Return => Verdict::Return,
+            Decides::Continue => return Ok(None),
+            Decides::Reject(kind) => {
+                if !writing.matches.iter().all(|of| statement::fits(kind, of)) {
+                    return Err("a reset to what is not TCP".to_owned());
+                }
+                Verdict::Reject(kind)
+            }
+            Decides::Jump(target) | Decides::Goto(target) => {
+                writing.goes = matches!(decides, Decides::Goto(_));
+                let target = of_table(key, target);
+                let number = *self.numbers.get(&target).ok_or("a jump to no chain")?;
+                Verdict::Jump { chain: name(&target), number }
+            }
+        }))
+    }
+}
+
+/// A rule as far as it has been read, and what was written of it.
+#[derive(Default)]
+struct Writing {
+    /// What all that it comes to have in common.
+    form: Rule,
+    matches: Vec<Match>,
+    rate: Option<RateMatch>,
+    /// The rate is not quite what was asked for.
+    rounded: bool,
+    effects: Effects,
+    /// The verdict is to go elsewhere, and not to come back.
+    goes: bool,
+    rules: Vec<Rule>,
+}
+
+impl Writing {
+    /// More is asked for, or done, behind what was read: that is done before.
+    fn goes_on(&mut self) -> Result<(), Why> {
+        if self.rate.is_some() {
+            return Err("a condition behind a limit".to_owned());
+        }
+        if self.effects == Effects::default() {
+            return Ok(());
+        }
+        let changes = self.effects.mark.is_some() || self.effects.dscp.is_some();
+        if changes && self.matches.iter().any(|of| of.mark.is_some() || of.dscp.is_some()) {
+            return Err("a condition for what the rule has changed".to_owned());
+        }
+        self.write(None)?;
+        self.effects = Effects::default();
+        Ok(())
+    }
+
+    /// Writes the rule with a verdict.
+    fn write(&mut self, verdict: Option<Verdict>) -> Result<(), Why> {
+        if self.rate.is_some() && self.matches.len() > 1 {
+            return Err("a limit that several kinds of packets share".to_owned());
+        }
+        if verdict.is_none() && self.effects == Effects::default() {
+            return Ok(());
+        }
+        let only_logs = Effects { log: None, ..self.effects.clone() } == Effects::default();
+        if self.rounded && !(verdict.is_none() && only_logs) {
+            return Err("a limit of no whole number a second".to_owned());
+        }
+        let mut effects = self.effects.clone();
+        if let (None, true, Some(log), Some(rate)) = (&verdict, only_logs, &mut effects.log, self.rate)
+            && !rate.over
+        {
+            // Lines have a rate of their own.
+            (log.limit, self.rate) = (rate.rate, None);
+        }
+        for of in &self.matches {
+            let matches = Match { rate: self.rate, ..of.clone() };
+            let changing = matches.rate.is_some() || matches.mark.is_some() || matches.dscp.is_some();
+            if self.goes && changing {
+                return Err("a goto by what may be another the next moment".to_owned());
+            }
+            let effects = effects.clone();
+            self.rules.push(Rule { matches, effects, verdict: verdict.clone(), ..self.form.clone() });
+            if self.goes {
+                // What comes back from there goes on behind this chain.
+                let verdict = Some(Verdict::Return);
+                self.rules.push(Rule { matches: of.clone(), verdict, ..self.form.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rule for the last time.
+    fn end(&mut self, verdict: Option<Verdict>) -> Result<(), Why> {
+        self.write(verdict)?;
+        self.matches.clear();
+        Ok(())
+    }
+}
+
+/// Whether all that rules ask for is known where packets come from.
+fn suits(rules: &[Rule], reached: Reached) -> Result<(), Why> {
+    for of in rules.iter().map(|rule| &rule.matches) {
+        if reached.before && of.out_ports.is_some() {
+            return Err("the interface that a packet leaves by, before that is known".to_owned());
+        }
+        if reached.behind && of.ttl.is_some() {
+            return Err("the TTL behind where it is decremented".to_owned());
+        }
+        if reached.untracked && of.states.is_some() {
+            return Err("the state of a connection before connections are tracked".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// The sets of a table.
+struct Named<'t, 'r> {
+    key: &'t Key,
+    translator: &'t mut Translator<'r>,
+}
+
+impl Named<'_, '_> {
+    fn find(&self, name: &str) -> Result<&ruleset::Set, Why> {
+        let set = self.translator.ruleset.sets.get(&of_table(self.key, name));
+        let set = set.ok_or_else(|| format!("the set {name}, which is not there"))?;
+        match set.moves {
+            true => Err(format!("the set {name}, which changes by itself")),
+            false => Ok(set),
+        }
+    }
+}
+
+impl Sets for Named<'_, '_> {
+    fn address(&mut self, name: &str) -> Result<Address, Why> {
+        let full = of_table(self.key, name);
+        let text = self::name(&full);
+        if let Some(number) = self.translator.sets.get(&full) {
+            return Ok(Address::Set { name: text, number: *number });
+        }
+        let set = self.find(name)?;
+        if !matches!(set.kinds.as_slice(), [kind] if kind == "ipv4_addr" || kind == "ipv6_addr") {
+            return Err(format!("the set {name}, which is not of addresses"));
+        }
+        let prefixes = set.elements.iter().map(|element| {
+            value::prefixes(value::bare(element)).ok_or_else(|| format!("the address {element}"))
+        });
+        let members: Vec<_> = prefixes.collect::<Result<_, Why>>()?;
+        let set: Set = members.into_iter().flatten().collect();
+        let number = self.translator.filter.sets.len();
+        self.translator.filter.sets.push((text.clone(), set));
+        self.translator.sets.insert(full, number);
+        Ok(Address::Set { name: text, number })
+    }
+
+    fn elements(&self, name: &str) -> Result<Vec<Value>, Why> {
+        let set = self.find(name)?;
+        Ok(set.elements.iter().map(|element| value::bare(element).clone()).collect())
+    }
+}
+
+/// A chain's or a set's name in full, as `nft` has it.
+pub(crate) fn name((family, table, name): &Key) -> String {
+    format!("{family} {table} {name}")
+}
+
+/// Another name in the same table.
+fn of_table((family, table, _): &Key, name: &str) -> Key {
+    (family.clone(), table.clone(), name.to_owned())
+}
+
+/// The families whose packets a table sees: IPv4, IPv6.
+pub(crate) fn families(key: &Key) -> [bool; 2] {
+    [key.0 != "ip6", key.0 != "ip"]
+}

@@ -1,0 +1,111 @@
+//! What is adopted, and what is named instead.
+
+use rules::Hook;
+
+/// A ruleset with rules at `forward`.
+fn forward(rules: &str) -> String {
+    format!(
+        "table inet filter {{\nset moving {{ type ipv4_addr; flags dynamic,timeout; timeout 1m; }}\n\
+         chain sub {{ return; }}\nchain fw {{ type filter hook forward priority 0; policy drop;\n{rules}\n}}\n}}\n"
+    )
+}
+
+fn problems(ruleset: &str) -> Vec<String> {
+    super::adopted(ruleset).problems.iter().map(ToString::to_string).collect()
+}
+
+/// The rules at a hook, and in the chains behind, as text.
+fn rules(ruleset: &str) -> Vec<String> {
+    let adopted = super::adopted(ruleset);
+    assert_eq!(adopted.problems, [], "{ruleset}");
+    adopted.filter.rules().map(|(_, rule)| rule.to_string()).collect()
+}
+
+#[test]
+fn what_is_not_understood_is_named_with_its_handle_and_reason() {
+    for (rule, why) in [
+        ("log group 2", "a log for another program (nflog)"),
+        ("limit rate 5/minute accept", "a limit of no whole number a second"),
+        ("limit rate 5/second tcp dport 22 accept", "a condition behind a limit"),
+        ("ct mark 5 accept", "it asks for ct mark"),
+        ("ether saddr 02:00:00:00:00:01 drop", "it asks for ether saddr"),
+        ("fib saddr . iif oif missing drop", "it asks for fib"),
+        ("tcp option maxseg size set rt mtu", "it changes tcp option maxseg"),
+        ("quota 10 mbytes drop", "the statement \"quota\""),
+        ("ct count over 10 drop", "the statement \"ct count\""),
+        ("th dport 5 drop", "ports of any protocol"),
+        ("ip saddr @moving drop", "the set moving, which changes by itself"),
+        ("ip ttl < 5 drop", "the TTL behind where it is decremented"),
+        ("ip saddr & 255.0.0.255 == 10.0.0.1 drop", "the mask \"255.0.0.255\""),
+        ("notrack", "the statement \"notrack\""),
+        ("meta mark 5 meta mark set 1 meta mark 1 accept", "a condition for what the rule has changed"),
+    ] {
+        let told = problems(&forward(rule));
+        let [told] = told.as_slice() else { panic!("{rule}: {told:?}") };
+        assert!(told.starts_with("inet filter fw handle ") && told.ends_with(&format!(": {why}")), "{told}");
+    }
+}
+
+#[test]
+fn a_family_is_adopted_without_the_other() {
+    let adopted = super::adopted(&forward("ip ttl 1 drop\nip6 daddr 2001:db8::/32 accept"));
+    assert_eq!(adopted.families, [false, true]);
+    assert_eq!(adopted.problems[0].families, [true, false]);
+    let of_hook: Vec<String> =
+        adopted.filter.hook(Hook::Forward).rules.iter().map(ToString::to_string).collect();
+    assert_eq!(of_hook, ["jump inet filter fw ip6", "drop ip6"], "the other family's packets pass");
+}
+
+#[test]
+fn translation_and_interfaces_own_hooks_are_named() {
+    let nat = "table ip nat {\nchain post { type nat hook postrouting priority 100; masquerade; }\n}\n";
+    assert_eq!(problems(nat), ["ip nat post: it translates addresses"]);
+    let ingress = "table netdev x {\nchain i { type filter hook ingress device lo priority 0; drop; }\n}\n";
+    assert_eq!(problems(ingress), ["netdev x i: it stands at the ingress of an interface"]);
+    let unused = "table ip nat {\nchain post { type nat hook postrouting priority 100; }\n}\n";
+    assert_eq!(problems(unused), [""; 0], "a chain without rules does nothing");
+    let own = "table inet bifrost {\nchain x { type filter hook forward priority 0; drop; }\n}\n";
+    assert_eq!(rules(own), [""; 0], "Bifrost's own table is no other's");
+    let input = "table inet f {\nchain x { type filter hook input priority 0; ct mark 1 drop; }\n}\n";
+    assert_eq!(rules(input), [""; 0], "what is for this machine is Linux's");
+}
+
+#[test]
+fn chains_of_one_hook_stand_one_behind_the_other() {
+    let two = "table ip a {\nchain x { type filter hook forward priority 10; policy drop; tcp dport 1 accept; }\n}\n\
+        table inet b {\nchain y { type filter hook forward priority -5; udp dport 1 drop; accept; }\n}\n";
+    let adopted = super::adopted(two);
+    let of_hook: Vec<String> =
+        adopted.filter.hook(Hook::Forward).rules.iter().map(ToString::to_string).collect();
+    assert_eq!(of_hook, ["jump inet b y", "jump ip a x ip", "drop ip"]);
+    let base = |name: &str| adopted.filter.chains.iter().find(|chain| chain.name == name).unwrap().base;
+    assert!(base("inet b y") && !base("ip a x"), "only what another stands behind goes on");
+}
+
+#[test]
+fn rules_come_to_what_they_mean() {
+    assert_eq!(
+        rules(&forward(
+            "ct state vmap { established : accept, invalid : drop }\n\
+             limit rate 5/minute log prefix \"x\"\n\
+             log prefix \"y\" tcp dport 22 counter reject with tcp reset\n\
+             iifname . oifname vmap { \"a\" . \"b\" : goto sub }\n\
+             tcp dport { 1, 3-5 } tcp dport != 4 meta nfproto ipv4 accept\n\
+             meta l4proto icmp icmp type echo-request accept"
+        )),
+        [
+            "jump inet filter fw",
+            "drop",
+            "drop state invalid",
+            "accept state established",
+            "log at most 1pps",
+            "log",
+            "reject with tcp-reset tcp to any port 22",
+            "jump inet filter sub in a out b",
+            "return in a out b",
+            "accept ip tcp to any port 1,3,5",
+            "accept ip icmp type echo-request",
+            "return",
+        ]
+    );
+}

@@ -10,7 +10,7 @@ use lab::{Host, Signal, wait_for};
 use crate::network::{Line, ports};
 
 /// Whether a datagram to a port of the server arrives.
-fn arrives(net: &Line, to: &str, port: u16) -> bool {
+pub fn arrives(net: &Line, to: &str, port: u16) -> bool {
     let sink = lab::Sink::start(&net.server, port).unwrap();
     let send = format!(
         "import socket, time\nfor i in range(5):\n socket.socket(socket.AF_INET6 if ':' in '{to}' else socket.AF_INET, \
@@ -20,18 +20,18 @@ fn arrives(net: &Line, to: &str, port: u16) -> bool {
     sink.has_received(1, Duration::from_millis(300)).is_ok()
 }
 
-fn nft(router: &Host, lines: &[&str]) {
+pub fn nft(router: &Host, lines: &[&str]) {
     lines.iter().for_each(|line| drop(router.run(&format!("nft '{line}'")).unwrap()));
 }
 
 /// The lane of each port, and why.
-fn lanes(net: &Line) -> Vec<(String, String)> {
+pub fn lanes(net: &Line) -> Vec<(String, String)> {
     let shown = net.router.show("ports").unwrap();
     let text = |port: &serde_json::Value, key: &str| port[key].as_str().unwrap_or_default().to_owned();
     shown.as_array().unwrap().iter().map(|port| (text(port, "lane"), text(port, "lane_reason"))).collect()
 }
 
-fn wait_for_lanes(net: &Line, wanted: [&str; 2]) {
+pub fn wait_for_lanes(net: &Line, wanted: [&str; 2]) {
     wait_for("the lanes", Duration::from_secs(3), || match lanes(net) {
         lanes if lanes.iter().map(|(lane, _)| lane.as_str()).eq(wanted) => Ok(()),
         lanes => Err(format!("{lanes:?}")),

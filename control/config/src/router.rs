@@ -47,7 +47,7 @@ pub struct Router {
     pub paths: Paths,
     /// Limits on what is handed to Linux.
     pub police: Police,
-    /// What is done where Linux has a filter that the plane does not have.
+    /// What is done where Linux has a filter of its own.
     pub linux_filter: Foreign,
     /// What is done where Linux has routing rules that the plane does not follow; ignored, none is followed.
     pub linux_rules: Foreign,
@@ -290,6 +290,9 @@ pub enum Foreign {
     /// What it could touch is left to Linux.
     #[default]
     Respect,
+    /// The plane does it as well, where it is wholly understood; else it is respected. Of filters
+    /// alone.
+    Adopt,
     /// Packets are forwarded past it.
     Ignore,
 }

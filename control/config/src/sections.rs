@@ -151,8 +151,8 @@ fn root_of(
         tables: root.section(page, "tables", "[tables]").map(|s| tables(page, s)).unwrap_or_default(),
         paths: root.section(page, "paths", "[paths]").map(|s| paths(page, s)).unwrap_or_default(),
         police: root.section(page, "police", "[police]").map(|s| police(page, s)).unwrap_or_default(),
-        linux_filter: foreign(page, &mut root, "linux_filter"),
-        linux_rules: foreign(page, &mut root, "linux_rules"),
+        linux_filter: foreign(page, &mut root, "linux_filter", &[("adopt", Foreign::Adopt)]),
+        linux_rules: foreign(page, &mut root, "linux_rules", &[]),
         graph: root.section(page, "graph", "[graph]").map(|s| graph(page, s)).unwrap_or_default(),
         filter: {
             judged_by = root
@@ -218,11 +218,15 @@ fn root_of(
     let judged = router.filter.rules().next().is_some()
         || router.flow.is_some()
         || router.nat.is_some()
-        || router.flow_log.is_some();
+        || router.flow_log.is_some()
+        || router.linux_filter == Foreign::Adopt;
     if let (Some(rule), true, Some(at)) = (
         express,
         judged,
-        ["filter", "flow", "nat", "flow_log"].into_iter().find_map(|key| root.value(key)).map(Spanned::span),
+        ["filter", "flow", "nat", "flow_log", "linux_filter"]
+            .into_iter()
+            .find_map(|key| root.value(key))
+            .map(Spanned::span),
     ) {
         let name = rule.name.as_str();
         let message = format!(
@@ -254,8 +258,14 @@ fn has_groups(page: &mut Page, value: &Spanned<DeValue>, router: &Router) {
     }
 }
 
-fn foreign(page: &mut Page, root: &mut Section, key: &'static str) -> Foreign {
-    let choices = [("respect", Foreign::Respect), ("ignore", Foreign::Ignore)];
+fn foreign(
+    page: &mut Page,
+    root: &mut Section,
+    key: &'static str,
+    more: &[(&'static str, Foreign)],
+) -> Foreign {
+    let both = [("respect", Foreign::Respect), ("ignore", Foreign::Ignore)];
+    let choices: Vec<_> = both.iter().chain(more).copied().collect();
     root.choice(page, key, &choices).unwrap_or_default()
 }
 

@@ -21,23 +21,45 @@ const OFFSET: u32 = 0x1fff;
 /// What of a packet is asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Key {
-    Address { destination: bool, ipv6: bool },
+    Address {
+        destination: bool,
+        ipv6: bool,
+    },
     /// Of these protocols; of whichever the rule asked for before where there is none.
-    Port { destination: bool, of: Option<u8> },
+    Port {
+        destination: bool,
+        of: Option<u8>,
+    },
     /// The source's and the destination's in one number, as nft joins them.
     Ports,
-    Protocol { family: Option<Family> },
+    Protocol {
+        family: Option<Family>,
+    },
     Family,
-    Length { family: Option<Family> },
-    Ttl { family: Family },
-    Dscp { family: Family },
-    Flags { mask: u8 },
-    IcmpType { ipv6: bool },
-    IcmpCode { ipv6: bool },
+    Length {
+        family: Option<Family>,
+    },
+    Ttl {
+        family: Family,
+    },
+    Dscp {
+        family: Family,
+    },
+    Flags {
+        mask: u8,
+    },
+    IcmpType {
+        ipv6: bool,
+    },
+    IcmpCode {
+        ipv6: bool,
+    },
     Input,
     Output,
     State,
-    Mark { mask: u32 },
+    Mark {
+        mask: u32,
+    },
     Offset,
 }
 
@@ -186,7 +208,9 @@ pub(crate) fn narrow(
             let elements = elements(right, sets)?;
             let items = elements.iter().map(|element| types_and_codes(*ipv6, element));
             let items = items.collect::<Result<Vec<Icmp>, Why>>()?;
-            each(alternatives, |alternative| icmp(alternative, *ipv6, List { not: true, items: items.clone() }))
+            each(alternatives, |alternative| {
+                icmp(alternative, *ipv6, List { not: true, items: items.clone() })
+            })
         }
         keys if operator == Operator::Is => {
             let elements = elements(right, sets)?;
@@ -221,7 +245,9 @@ fn concatenated(alternatives: &mut Vec<Match>, keys: &[Key], element: &Value) ->
     let parts = value::bare(element)["concat"].as_array();
     let parts = parts.filter(|parts| parts.len() == keys.len()).ok_or("an element without its parts")?;
     for (key, part) in keys.iter().zip(parts) {
-        each(alternatives, |alternative| condition(alternative, key, Operator::Is, std::slice::from_ref(part)))?;
+        each(alternatives, |alternative| {
+            condition(alternative, key, Operator::Is, std::slice::from_ref(part))
+        })?;
     }
     Ok(())
 }
@@ -255,7 +281,8 @@ fn elements(right: &Value, sets: &impl Sets) -> Result<Vec<Value>, Why> {
         return sets.elements(name);
     }
     let set = right["set"].as_array();
-    let elements = set.map_or_else(|| vec![right.clone()], |set| set.iter().map(|one| value::bare(one).clone()).collect());
+    let elements = set
+        .map_or_else(|| vec![right.clone()], |set| set.iter().map(|one| value::bare(one).clone()).collect());
     Ok(elements)
 }
 
@@ -272,9 +299,9 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
     };
     match *key {
         Key::Address { .. } => {
-            let nets = elements.iter().map(|element| {
-                value::prefixes(element).ok_or_else(|| format!("the address {element}"))
-            });
+            let nets = elements
+                .iter()
+                .map(|element| value::prefixes(element).ok_or_else(|| format!("the address {element}")));
             let nets: Vec<Vec<IpNet>> = nets.collect::<Result<_, Why>>()?;
             let items: Vec<Address> = nets.into_iter().flatten().map(Address::Net).collect();
             addresses(of, key, operator, &items)
@@ -297,7 +324,8 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             let (Operator::Is, [both]) = (operator, numbers.as_slice()) else {
                 return Err("a comparison of both ports".to_owned());
             };
-            let one = |port: u32| List { not: false, items: vec![Span { first: port as u16, last: port as u16 }] };
+            let one =
+                |port: u32| List { not: false, items: vec![Span { first: port as u16, last: port as u16 }] };
             Ok(within(&mut of.source_ports, one(both >> 16))
                 && within(&mut of.destination_ports, one(both & 0xffff)))
         }
@@ -363,8 +391,9 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             let ranges = elements.iter().map(|element| {
                 bytes(Kind::IcmpType { ipv6 }, element).ok_or_else(|| format!("the type {element}"))
             });
-            let items: Vec<Icmp> =
-                ranges.map(|kinds| kinds.map(|kinds| Icmp { kinds, codes: Icmp::ANY })).collect::<Result<_, Why>>()?;
+            let items: Vec<Icmp> = ranges
+                .map(|kinds| kinds.map(|kinds| Icmp { kinds, codes: Icmp::ANY }))
+                .collect::<Result<_, Why>>()?;
             icmp(of, ipv6, List { not, items })
         }
         Key::IcmpCode { ipv6 } => {
@@ -372,8 +401,9 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             let ranges = elements.iter().map(|element| {
                 bytes(Kind::IcmpCode { ipv6 }, element).ok_or_else(|| format!("the code {element}"))
             });
-            let items: Vec<Icmp> =
-                ranges.map(|codes| codes.map(|codes| Icmp { kinds: Icmp::ANY, codes })).collect::<Result<_, Why>>()?;
+            let items: Vec<Icmp> = ranges
+                .map(|codes| codes.map(|codes| Icmp { kinds: Icmp::ANY, codes }))
+                .collect::<Result<_, Why>>()?;
             icmp(of, ipv6, List { not, items })
         }
         Key::Input | Key::Output => {
@@ -385,9 +415,10 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
         Key::State => {
             let bits = match operator {
                 // Of more than one bit, a state has never all.
-                Operator::Is | Operator::Not => {
-                    numbers(Kind::State)?.into_iter().filter(|bits| bits.count_ones() == 1).fold(0, |all, bit| all | bit)
-                }
+                Operator::Is | Operator::Not => numbers(Kind::State)?
+                    .into_iter()
+                    .filter(|bits| bits.count_ones() == 1)
+                    .fold(0, |all, bit| all | bit),
                 Operator::Has => numbers(Kind::State)?.into_iter().fold(0, |all, bits| all | bits),
                 _ => return Err("a comparison of states".to_owned()),
             };
@@ -409,7 +440,8 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             match numbers(Kind::Plain)?.as_slice() {
                 [0] => {
                     let parts = if not { fragment::LATER } else { fragment::WHOLE | fragment::FIRST };
-                    let field = of.fragment.get_or_insert(fragment::WHOLE | fragment::FIRST | fragment::LATER);
+                    let field =
+                        of.fragment.get_or_insert(fragment::WHOLE | fragment::FIRST | fragment::LATER);
                     *field &= parts;
                     Ok(*field != 0 && is_of(of, Family::Ipv4))
                 }
@@ -490,7 +522,8 @@ fn within(field: &mut Option<List<Span>>, wanted: List<Span>) -> bool {
 fn spans(operator: Operator, elements: &[Value]) -> Result<List<Span>, Why> {
     let mut items = Vec::with_capacity(elements.len());
     for element in elements {
-        let (first, last) = value::range(Kind::Plain, element).ok_or_else(|| format!("the number {element}"))?;
+        let (first, last) =
+            value::range(Kind::Plain, element).ok_or_else(|| format!("the number {element}"))?;
         let most = u32::from(u16::MAX);
         if first > most {
             return Err(format!("the number {first}"));

@@ -9,7 +9,8 @@ use crate::{Adopted, Problem};
 /// Adopts what can be adopted.
 pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
     let of_transit = ruleset.of_transit();
-    let (bases, others): (Vec<_>, Vec<_>) = of_transit.into_iter().partition(|(_, base)| why_not(base).is_none());
+    let (bases, others): (Vec<_>, Vec<_>) =
+        of_transit.into_iter().partition(|(_, base)| why_not(base).is_none());
     let mut problems: Vec<Problem> = others.into_iter().map(problem).collect();
     let mut both = Translator::new(ruleset, [true; 2]);
     both.chains(&bases);
@@ -56,18 +57,22 @@ fn lay(filter: &mut Filter, bases: &[(&Chain, &Base)], numbers: &[usize], adopte
         };
         let meets = |other: usize| (0..2).any(|family| sees(n)[family] && sees(other)[family]);
         let follows = |other: usize| hook_of(bases[other].1) == hook_of(base) && meets(other);
-        filter.chains[numbers[n]].base = (n + 1..bases.len()).any(follows);
-        let jump = Verdict::Jump { chain: name(&chain.key), number: numbers[n] };
-        let rule = |verdict, comment: Option<&str>| Rule {
+        let rule = |family, verdict| Rule {
             matches: Match { family, ..Match::default() },
             verdict: Some(verdict),
-            comment: comment.map(str::to_owned),
             place: Place { file: name(&chain.key).into(), line: 0 },
             ..Rule::default()
         };
-        let rules = &mut filter.chains[hook_of(base) as usize].rules;
-        rules.push(rule(jump, None));
-        rules.extend(base.drops.then(|| rule(Verdict::Drop, Some("its policy"))));
+        let layer = &mut filter.chains[numbers[n]];
+        layer.base = (n + 1..bases.len()).any(follows);
+        if base.drops {
+            // Its policy: no rule jumps to a base chain, so what returns from it comes to that.
+            let returns = layer.rules.iter_mut().filter(|rule| rule.verdict == Some(Verdict::Return));
+            returns.for_each(|rule| rule.verdict = Some(Verdict::Drop));
+            layer.rules.push(Rule { comment: Some("its policy".to_owned()), ..rule(None, Verdict::Drop) });
+        }
+        let jump = Verdict::Jump { chain: name(&chain.key), number: numbers[n] };
+        filter.chains[hook_of(base) as usize].rules.push(rule(family, jump));
     }
 }
 

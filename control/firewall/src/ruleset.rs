@@ -115,7 +115,9 @@ impl Ruleset {
         let asks = |rule: &Rule| {
             rule.statements.iter().any(|statement| {
                 let text = statement.to_string();
-                ["\"ct\"", "\"ct ", "masquerade", "snat", "dnat", "redirect"].iter().any(|word| text.contains(word))
+                ["\"ct\"", "\"ct ", "masquerade", "snat", "dnat", "redirect"]
+                    .iter()
+                    .any(|word| text.contains(word))
             })
         };
         self.chains.iter().flat_map(|chain| &chain.rules).any(asks)

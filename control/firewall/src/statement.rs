@@ -16,13 +16,22 @@ pub(crate) enum Statement<'a> {
     /// It asks for something.
     Match(&'a Value),
     /// It has a verdict for some values of what it asks for.
-    Map { key: &'a Value, data: &'a Value },
+    Map {
+        key: &'a Value,
+        data: &'a Value,
+    },
     /// What exceeds a rate, or keeps to it, goes on. Rates of the filter are whole numbers a second:
     /// one that is none is rounded up.
-    Limit { rate: RateMatch, rounded: bool },
+    Limit {
+        rate: RateMatch,
+        rounded: bool,
+    },
     Log(Log),
     Mark(u32),
-    Dscp { ipv6: bool, value: u8 },
+    Dscp {
+        ipv6: bool,
+        value: u8,
+    },
     Verdict(Decides<'a>),
     /// It changes nothing that the plane has.
     Nothing,

@@ -212,14 +212,22 @@ impl<'r> Translator<'r> {
     }
 
     /// A verdict for each element of a map.
-    fn map(&mut self, key: &Key, of: &[condition::Key], elements: &[Value], writing: &mut Writing) -> Result<(), Why> {
+    fn map(
+        &mut self,
+        key: &Key,
+        of: &[condition::Key],
+        elements: &[Value],
+        writing: &mut Writing,
+    ) -> Result<(), Why> {
         let pairs = elements.iter().map(|element| match element.as_array().map(Vec::as_slice) {
             Some([value, verdict]) => Ok((value::bare(value), verdict)),
             _ => Err("a map of something else than verdicts".to_owned()),
         });
         let pairs: Vec<(&Value, &Value)> = pairs.collect::<Result<_, Why>>()?;
         let any = |value: &Value| value.as_str() == Some("*");
-        let comes_back = |verdict: &Value| verdict["accept"].is_null() && verdict.get("jump").or(verdict.get("continue")).is_some();
+        let comes_back = |verdict: &Value| {
+            verdict["accept"].is_null() && verdict.get("jump").or(verdict.get("continue")).is_some()
+        };
         if pairs.iter().any(|(value, _)| any(value)) && pairs.iter().any(|(_, verdict)| comes_back(verdict)) {
             return Err("a map with jumps and a verdict for all the rest".to_owned());
         }

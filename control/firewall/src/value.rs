@@ -140,7 +140,8 @@ pub(crate) fn number(kind: Kind, value: &Value) -> Option<u32> {
 /// States by the kernel's bits; none where one is unknown.
 fn states(bits: u32) -> Option<u32> {
     let known = BITS.iter().filter(|(bit, _)| bits & bit != 0);
-    let (seen, states) = known.fold((0, 0), |(seen, states), (bit, state)| (seen | bit, states | *state as u32));
+    let (seen, states) =
+        known.fold((0, 0), |(seen, states), (bit, state)| (seen | bit, states | *state as u32));
     (seen == bits).then_some(states)
 }
 

@@ -67,6 +67,14 @@ impl Reach {
         }
     }
 
+    /// What it reaches but for families.
+    #[must_use]
+    pub fn without(self, families: [bool; 2]) -> Reach {
+        let left = |[four, six]: [bool; 2]| [four && !families[0], six && !families[1]];
+        let inputs = self.inputs.into_iter().map(|(input, reached)| (input, left(reached)));
+        Reach { all: left(self.all), inputs: inputs.filter(|(_, reached)| *reached != [false; 2]).collect() }
+    }
+
     /// What either reaches.
     #[must_use]
     pub fn or(mut self, other: &Reach) -> Reach {
@@ -89,8 +97,10 @@ pub struct Beyond {
     /// filters of `tc` (`tc ingress eth0 (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
     /// 192.0.2.0/24`).
     pub filters: Vec<String>,
-    /// What they could touch.
+    /// What they could touch, but for the chains of nftables.
     pub filtered: Reach,
+    /// What these could touch.
+    pub chained: Reach,
     /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see the
     /// headers of tunnels.
     pub own: [bool; 2],
@@ -177,6 +187,8 @@ pub(crate) struct Policy {
     reading: Option<(What, Dump, Found)>,
     netfilter: Option<Netfilter>,
     generation: Option<u32>,
+    /// The generation in which chains were read.
+    chains_of: Option<u32>,
     look: Instant,
     /// All has been read, or could not be.
     known: bool,
@@ -243,6 +255,7 @@ impl Policy {
             reading: None,
             netfilter: None,
             generation: None,
+            chains_of: None,
             look: now,
             known: false,
         };
@@ -306,7 +319,7 @@ impl Policy {
 
     /// All that is there.
     pub fn beyond(&self) -> Beyond {
-        let mut filtered = self.chained.clone();
+        let mut filtered = Reach::default();
         for table in &self.legacy {
             let ipv6 = table.starts_with("ip6");
             filtered.add([!ipv6, ipv6], &[]);
@@ -333,6 +346,7 @@ impl Policy {
         Beyond {
             filters,
             filtered,
+            chained: self.chained.clone(),
             own: self.own,
             bridged: self.bridged.iter().chain(&self.legacy_bridged).cloned().collect(),
             rules: first(&four).into_iter().chain(first(&six)).collect(),
@@ -341,6 +355,11 @@ impl Policy {
             shapers: self.traffic.shapers().to_vec(),
             leaving,
         }
+    }
+
+    /// The generation of nftables that its chains were read in.
+    pub fn nftables(&self) -> Option<u32> {
+        self.chains_of
     }
 
     /// Whether rules changed that have not been read yet.
@@ -485,7 +504,7 @@ impl Policy {
             }
             What::Chains => {
                 (self.chains, self.chained, self.own) = (found.chains, found.chained, found.own);
-                self.bridged = found.bridged;
+                (self.bridged, self.chains_of) = (found.bridged, self.generation);
             }
             What::Qdiscs => {
                 let hooks = self.traffic.set_qdiscs(&found.qdiscs);

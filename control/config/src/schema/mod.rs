@@ -246,8 +246,12 @@ pub static ROOT: &[Key] = &[
     key("tables", Shape::Table(machine::TABLES), "the most entries that tables can hold"),
     key("paths", Shape::Table(machine::PATHS), "which of several equal paths a flow takes"),
     key("police", Shape::Table(machine::POLICE), "limits on what is handed to Linux, for each port"),
-    word("linux_filter", &["respect", "ignore"], "what is done where Linux has a firewall of its own")
-        .or("\"respect\""),
+    word(
+        "linux_filter",
+        &["respect", "adopt", "ignore"],
+        "what is done where Linux has a firewall of its own",
+    )
+    .or("\"respect\""),
     word(
         "linux_rules",
         &["respect", "ignore"],

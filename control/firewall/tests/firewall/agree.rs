@@ -5,7 +5,7 @@
 mod pools;
 
 use pools::Random;
-use rules::{Context, Decision, Filter, Hook, Now, Outcome};
+use rules::{Context, Decision, Filter, Hook, Now, Outcome, Policy};
 use wire::Headers;
 
 const NAMES: [&str; 3] = ["eth0", "eth1", "wlan*"];
@@ -23,11 +23,11 @@ fn filter(random: &mut Random) -> Filter {
     filter
 }
 
-/// What becomes of a packet at `forward`, where Linux's chains are two.
-fn forward(filter: &Filter, hooks: &[Hook], headers: &Headers, context: &Context) -> Decision {
+/// What becomes of a packet that passes these, one behind the other.
+fn through(ways: &[(&Filter, Hook)], headers: &Headers, context: &Context) -> Decision {
     let (mut headers, mut context) = (*headers, *context);
     let mut last = Decision::default();
-    for hook in hooks {
+    for (filter, hook) in ways {
         let decision = filter.evaluate(*hook, &headers, &context, &Now::default(), None);
         (headers.dscp, context.mark) = (decision.dscp.unwrap_or(headers.dscp), decision.mark);
         last = Decision { dscp: decision.dscp.or(last.dscp), ..decision };
@@ -44,24 +44,39 @@ fn what_was_written_for_linux_is_read_back() {
     let names = NAMES.map(str::to_owned);
     let mut judged = [0; 2];
     for _ in 0..60 {
-        let own = filter(&mut random);
+        let mut own = filter(&mut random);
+        let beside = filter(&mut random);
         let text = own.nftables(&names, None, true).expect("all can be said");
         // What shows its upper layer's header is asked for in raw bytes there; ports ask for it as well.
         let text = text.replace("inet bifrost", "inet others").replace("@th,0,24 >= 0 ", "");
+        let text = match random.chance(50) {
+            false => text,
+            true => {
+                // What passes its rules meets the policy of Linux's own chain.
+                own.chains[..3].iter_mut().for_each(|chain| chain.policy = Policy::Drop);
+                text.replace("; policy accept;", "; policy drop;")
+            }
+        };
         let adopted = super::adopted(&text);
         assert!(adopted.problems.is_empty(), "{:#?}\n{text}", adopted.problems);
         assert_eq!(adopted.families, [true; 2]);
-        let mut filter = adopted.filter;
-        filter.resolve(pools::ports);
+        let (mut alone, mut both) = (adopted.filter.clone(), adopted.behind(&beside));
+        alone.resolve(pools::ports);
+        both.resolve(pools::ports);
         for _ in 0..400 {
             let (headers, context) = pools::packet(&mut random, None);
             let known = |port: u16| port < 4;
             if !known(context.in_port) || !context.out_port.is_some_and(known) {
                 continue;
             }
-            for hooks in [&[Hook::Input][..], &[Hook::Forward, Hook::Output]] {
-                let meant = forward(&own, hooks, &headers, &context);
-                let said = forward(&filter, &hooks[..1], &headers, &context);
+            // At Linux's `forward` the chains of two hooks stand.
+            let forward = [(&own, Hook::Forward), (&own, Hook::Output)];
+            for hooks in [&[(&own, Hook::Input)][..], &forward] {
+                let hook = hooks[0].1;
+                let meant = through(hooks, &headers, &context);
+                let said = through(&[(&alone, hook)], &headers, &context);
+                let with_another = through(&[(&alone, hook), (&beside, hook)], &headers, &context);
+                let in_one = through(&[(&both, hook)], &headers, &context);
                 let what = |decision: &Decision| match decision.outcome {
                     Outcome::Accept => (decision.outcome, decision.mark, decision.dscp),
                     other => (other, 0, None),
@@ -76,7 +91,8 @@ fn what_was_written_for_linux_is_read_back() {
                     }
                     other => (other, mark, dscp),
                 };
-                assert_eq!(what(&said), reset(what(&meant)), "{hooks:?} {headers:?} {context:?}\n{text}");
+                assert_eq!(what(&in_one), what(&with_another), "{hook:?} {headers:?} {context:?}\n{text}");
+                assert_eq!(what(&said), reset(what(&meant)), "{hook:?} {headers:?} {context:?}\n{text}");
                 judged[usize::from(meant.outcome == Outcome::Accept)] += 1;
             }
         }

@@ -53,7 +53,7 @@ fn a_family_is_adopted_without_the_other() {
     assert_eq!(adopted.problems[0].families, [true, false]);
     let of_hook: Vec<String> =
         adopted.filter.hook(Hook::Forward).rules.iter().map(ToString::to_string).collect();
-    assert_eq!(of_hook, ["jump inet filter fw ip6", "drop ip6"], "the other family's packets pass");
+    assert_eq!(of_hook, ["jump inet filter fw ip6"], "the other family's packets pass");
 }
 
 #[test]
@@ -77,9 +77,11 @@ fn chains_of_one_hook_stand_one_behind_the_other() {
     let adopted = super::adopted(two);
     let of_hook: Vec<String> =
         adopted.filter.hook(Hook::Forward).rules.iter().map(ToString::to_string).collect();
-    assert_eq!(of_hook, ["jump inet b y", "jump ip a x ip", "drop ip"]);
-    let base = |name: &str| adopted.filter.chains.iter().find(|chain| chain.name == name).unwrap().base;
-    assert!(base("inet b y") && !base("ip a x"), "only what another stands behind goes on");
+    assert_eq!(of_hook, ["jump inet b y", "jump ip a x ip"]);
+    let chain = |name: &str| adopted.filter.chains.iter().find(|chain| chain.name == name).unwrap();
+    assert!(chain("inet b y").base && !chain("ip a x").base, "only what another stands behind goes on");
+    let policy = chain("ip a x").rules.last().unwrap();
+    assert_eq!((policy.to_string().as_str(), policy.comment.as_deref()), ("drop", Some("its policy")));
 }
 
 #[test]
@@ -95,16 +97,16 @@ fn rules_come_to_what_they_mean() {
         )),
         [
             "jump inet filter fw",
-            "drop",
             "drop state invalid",
             "accept state established",
             "log at most 1pps",
             "log",
             "reject with tcp-reset tcp to any port 22",
             "jump inet filter sub in a out b",
-            "return in a out b",
+            "drop in a out b",
             "accept ip tcp to any port 1,3,5",
             "accept ip icmp type echo-request",
+            "drop",
             "return",
         ]
     );

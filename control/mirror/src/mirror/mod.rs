@@ -208,6 +208,12 @@ impl Mirror {
         self.policy.beyond()
     }
 
+    /// The generation of nftables that its chains were read in, which every change of it counts;
+    /// `None` where there is no nftables.
+    pub fn nftables(&self) -> Option<u32> {
+        self.policy.nftables()
+    }
+
     /// The plane's table for a table of Linux's that rules look into; `None` while what Linux has in
     /// that is not known, or where there is no room.
     pub fn table_of_rule(&self, number: u32) -> Option<TableId> {

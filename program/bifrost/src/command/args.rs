@@ -262,8 +262,9 @@ pub struct Run {
     #[arg(long, requires = "check")]
     pub json: bool,
     /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets
-    /// forwarded by Bifrost would not pass: leave to Linux what it could touch, or pass it by
-    #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "ignore"])]
+    /// forwarded by Bifrost would not pass: leave to Linux what it could touch, judge as it does, or
+    /// pass it by
+    #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "adopt", "ignore"])]
     pub linux_filter: Option<String>,
     /// Take over from the process at standard input (`bifrost upgrade` starts it so)
     #[arg(long, hide = true, conflicts_with = "check")]

@@ -126,15 +126,32 @@ fn plan(router: &Router) -> Vec<String> {
     plans.into_iter().flat_map(told).collect()
 }
 
+/// What of Linux's own firewall will be adopted, and what stands in the way.
+fn adopted() -> Vec<String> {
+    let adopted = match daemon::firewall::read() {
+        Ok(adopted) => adopted,
+        Err(why) => return vec![format!("Linux's filter cannot be adopted now: {why}")],
+    };
+    let problems = adopted.problems.iter().map(|problem| format!("Linux's filter, not adopted: {problem}"));
+    let count = adopted.filter.rules().count();
+    let families = daemon::firewall::in_words(adopted.families);
+    let rules = (count > 0).then(|| format!("Linux's filter will be adopted for {families}: {count} rules"));
+    rules.into_iter().chain(problems).collect()
+}
+
 /// What Linux does to packets here and Bifrost does not, and what comes of it.
 fn foreign(router: &Router) -> Vec<String> {
     let beyond = super::beyond::survey(|name| router.port(name).is_some());
     let mut list = Vec::new();
+    if router.linux_filter == Foreign::Adopt {
+        list.extend(adopted());
+    }
     for (kind, found, wish) in [
         ("filter", &beyond.filters, router.linux_filter),
         ("routing rule", &beyond.rules, router.linux_rules),
     ] {
         let done = match wish {
+            Foreign::Adopt => "it will be adopted, or what it could touch left to Linux",
             Foreign::Respect => "transit that it could touch will be left to Linux",
             Foreign::Ignore => "it will be passed by, as configured",
         };

@@ -52,15 +52,14 @@ pub fn doctor(args: Doctor) -> Result<ExitCode, Failure> {
 
 /// What Linux does to forwarded packets and Bifrost does not have.
 fn foreign(beyond: &Beyond) -> Vec<Finding> {
-    let finding = |subject, found: &[String], fine: &str, key: &str| {
+    let finding = |subject, found: &[String], fine: &str, cure: &str| {
         if found.is_empty() {
             return Finding::new(Area::Forwarding, subject, Level::Ok, fine);
         }
         let shown = found.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
         let more = if found.len() > 4 { format!(" and {} more", found.len() - 4) } else { String::new() };
         let text = format!(
-            "{shown}{more}: transit that it could touch is left to Linux, which is slower; {key} = \"ignore\" in router.toml \
-             forwards past it"
+            "{shown}{more}: transit that it could touch is left to Linux, which is slower; in router.toml, {cure}"
         );
         Finding::new(Area::Forwarding, subject, Level::Advice, text)
     };
@@ -79,9 +78,14 @@ fn foreign(beyond: &Beyond) -> Vec<Finding> {
             "Linux's filter",
             &beyond.filters,
             "no chain, filter or policy that transit could meet",
-            "linux_filter",
+            "linux_filter = \"adopt\" forwards by it where it can, \"ignore\" past it",
         ),
-        finding("routing rules", &beyond.rules, "only those that every Linux has", "linux_rules"),
+        finding(
+            "routing rules",
+            &beyond.rules,
+            "only those that every Linux has",
+            "linux_rules = \"ignore\" forwards past it",
+        ),
     ]
 }
 

@@ -84,6 +84,7 @@ fn configuration(args: &Run) -> Result<Configured, Failure> {
         let ports = args.ports.iter().cloned().map(PortRule::new).collect();
         let linux_filter = match args.linux_filter.as_deref() {
             Some("ignore") => Foreign::Ignore,
+            Some("adopt") => Foreign::Adopt,
             _ => Foreign::Respect,
         };
         return Ok((Router { ports, linux_filter, ..Router::default() }, None, None, Vec::new()));

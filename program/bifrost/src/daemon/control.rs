@@ -446,7 +446,9 @@ impl Control {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(format!("the filter has no set {name:?}; those there are: {known}"));
         };
-        router.filter.sets.clone_from(&plane.policy().settings().filter.sets);
+        // Those of Linux's own firewall stand behind them.
+        let own = router.filter.sets.len();
+        router.filter.sets.clone_from_slice(&plane.policy().settings().filter.sets[..own]);
         self.parts.fallback.follow_in_time(&self.forwarding);
         Ok(members as u64)
     }

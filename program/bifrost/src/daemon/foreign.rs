@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct Foreign {
     pub(crate) beyond: Beyond,
     wishes: [Wish; 2],
+    /// The families for which the plane judges as nftables' chains do.
+    adopted: [bool; 2],
     /// Programs of others by tcx: the port, and whether at its way out.
     programs: Vec<(String, bool)>,
     looked: Option<Instant>,
@@ -38,9 +40,10 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Takes note of what Linux has now. True: what is left to Linux is another than before, which
-    /// ports are to be told.
-    pub(super) fn look(&mut self, forwarding: &Forwarding) -> bool {
+    /// Takes note of what Linux has now, where the plane judges packets of the families `adopted` as
+    /// nftables' chains do. True: what is left to Linux is another than before, which ports are to be
+    /// told.
+    pub(super) fn look(&mut self, forwarding: &Forwarding, adopted: [bool; 2]) -> bool {
         self.look_for_programs(forwarding);
         let router = &forwarding.router;
         let links = &forwarding.mirror.model().links;
@@ -50,18 +53,19 @@ impl Foreign {
         let tracked = forwarding.plane.policy().depends_on_flows();
         let anew = std::mem::replace(&mut self.tracked, tracked) != tracked;
         let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]) || anew;
-        if beyond == self.beyond && wishes == self.wishes {
+        let same = beyond == self.beyond && wishes == self.wishes && adopted == self.adopted;
+        if same {
             return steered;
         }
         let had = std::mem::replace(&mut self.beyond, beyond);
-        self.wishes = wishes;
+        (self.wishes, self.adopted) = (wishes, adopted);
         let Beyond { filters, rules, shapers, .. } = &self.beyond;
         for (interface, kind) in shapers.iter().filter(|new| !had.shapers.contains(new)) {
             warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
         }
         tell("filter", &had.filters, filters, wishes[0]);
         tell("routing rule", &had.rules, rules, wishes[1]);
-        let reach = left_to_linux(&self.beyond, wishes);
+        let reach = left_to_linux(&self.beyond, wishes, adopted);
         let (tunnels, before) = (self.reaches_tunnels(), had);
         let changed = std::mem::replace(&mut self.reach, reach) != self.reach || steered;
         let others = before.own != self.beyond.own || before.bridged != self.beyond.bridged;
@@ -81,7 +85,7 @@ impl Foreign {
                 mute.name
             ));
         }
-        let chain = self.beyond.bridged.first().filter(|_| self.wishes[0] == Wish::Respect)?;
+        let chain = self.beyond.bridged.first().filter(|_| self.wishes[0] != Wish::Ignore)?;
         Some(format!("Linux's filter {chain} could touch what passes bridges"))
     }
 
@@ -92,7 +96,7 @@ impl Foreign {
         self.reach.all[0]
             || self.steering.judged
             || self.steering.concerns.families()[0]
-            || self.beyond.own[0] && self.wishes[0] == Wish::Respect
+            || self.beyond.own[0] && self.wishes[0] != Wish::Ignore
     }
 
     fn look_for_programs(&mut self, forwarding: &Forwarding) {
@@ -117,17 +121,20 @@ impl Foreign {
 }
 
 /// Which packets that arrive are Linux's, as the operator wishes.
-fn left_to_linux(beyond: &Beyond, [filter, rules]: [Wish; 2]) -> Reach {
-    let wanted = |wish: Wish, reach: &Reach| match wish {
-        Wish::Respect => reach.clone(),
+fn left_to_linux(beyond: &Beyond, [filter, rules]: [Wish; 2], adopted: [bool; 2]) -> Reach {
+    let wanted = |wish: Wish, reach: Reach| match wish {
+        Wish::Respect | Wish::Adopt => reach,
         Wish::Ignore => Reach::default(),
     };
-    wanted(filter, &beyond.filtered).or(&wanted(rules, &beyond.ruled))
+    let filtered = beyond.filtered.clone().or(&beyond.chained.clone().without(adopted));
+    wanted(filter, filtered).or(&wanted(rules, beyond.ruled.clone()))
 }
 
 fn tell(kind: &str, had: &[String], has: &[String], wish: Wish) {
     for new in has.iter().filter(|new| !had.contains(new)) {
         match wish {
+            // Whether it is adopted is told with what stands in the way.
+            Wish::Adopt => {}
             Wish::Respect => warn!(
                 "Linux's {kind} {new:?} is not Bifrost's: transit that it could touch is left to Linux, which is slower"
             ),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use config::Router;
 use fib::{InterfaceId, Tables};
+use firewall::Adopted;
 use mirror::{Mirror, Plane as Listener};
 use plane::{Plane, Request};
 use tracing::warn;
@@ -26,6 +27,8 @@ pub(crate) struct Forwarding {
     pub(crate) mirror: Mirror,
     pub(crate) tables: Tables,
     pub(crate) watches: Watches,
+    /// Linux's own firewall, as far as the plane judges by it.
+    pub(crate) firewall: Adopted,
     /// Whom BFD sessions reach.
     pub(crate) reachability: Reachability,
     /// Whether the other router's flows are here.
@@ -60,6 +63,7 @@ impl Forwarding {
             mirror,
             tables,
             watches: Watches::default(),
+            firewall: Adopted::default(),
             reachability: Reachability::default(),
             flows_are_shared: Arc::default(),
             measured_until: None,

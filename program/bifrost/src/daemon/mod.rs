@@ -24,6 +24,7 @@
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
 //! | `nft.rs` | the program that loads them |
+//! | `firewall.rs` | Linux's own firewall, adopted |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
 //! | `steering.rs` | Linux's routing rules, given to the workers |
 //! | `multicast.rs` | Linux's multicast routes, given to the workers |
@@ -60,6 +61,7 @@ mod discovery;
 pub(crate) mod expect;
 pub(crate) mod explain;
 pub(crate) mod fallback;
+pub(crate) mod firewall;
 pub(crate) mod flow_file;
 mod flow_log;
 mod flow_state;

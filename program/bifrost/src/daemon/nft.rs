@@ -15,6 +15,16 @@ pub(super) fn has_table() -> bool {
     matches!(listed, Ok(Ok(output)) if output.status.success())
 }
 
+/// All tables, as JSON with numbers for names.
+pub(super) fn list() -> Result<String, String> {
+    let output = command()?.args(["-j", "-n", "list", "ruleset"]).output();
+    let output = output.map_err(|error| format!("cannot run nft: {error}; install nftables"))?;
+    match output.status.success() {
+        true => String::from_utf8(output.stdout).map_err(|error| error.to_string()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
+
 /// Loads a text. On an error, which is what nft says of it, nothing has changed.
 pub(super) fn load(text: &str) -> Result<(), String> {
     let mut nft = command()?;

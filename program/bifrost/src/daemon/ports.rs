@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 use wire::{Class, Mac};
 
 use super::bridges::Senders;
+use super::firewall::Firewall;
 use super::foreign::Foreign;
 use super::forwarding::Forwarding;
 use super::interfaces;
@@ -64,6 +65,8 @@ pub(crate) struct Ports {
     pub(crate) news: News,
     /// What Linux does and the plane does not.
     pub(crate) foreign: Foreign,
+    /// What of it the plane does as well.
+    pub(crate) firewall: Firewall,
     senders: Senders,
 }
 
@@ -108,7 +111,19 @@ impl Ports {
 
     /// Follows what Linux's own rules could touch; what changes for a port takes effect at once.
     pub(super) fn respect_linux(&mut self, forwarding: &mut Forwarding) {
-        if !self.foreign.look(forwarding) {
+        if let Some(adopted) = self.firewall.changed(forwarding) {
+            // What is not judged by it any more is Linux's before workers forget its rules.
+            let [four, six] = forwarding.firewall.families;
+            let stays = [four && adopted.families[0], six && adopted.families[1]];
+            self.leave_to_linux(forwarding, stays);
+            let judged = self.firewall.adopt(adopted, forwarding);
+            forwarding.firewall.families = judged;
+        }
+        self.leave_to_linux(forwarding, forwarding.firewall.families);
+    }
+
+    fn leave_to_linux(&mut self, forwarding: &mut Forwarding, adopted: [bool; 2]) {
+        if !self.foreign.look(forwarding, adopted) {
             return;
         }
         let taken = forwarding.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));

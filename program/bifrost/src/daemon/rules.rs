@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use config::Router;
-use elements::router::Sampling;
 use fib::Locality;
+use firewall::Adopted;
 use graph::Registry;
 use tracing::{debug, info};
 
@@ -54,24 +54,13 @@ impl Section for Rules {
     }
 
     fn prepare(&mut self, change: &mut Change, forwarding: &mut Forwarding) -> Result<(), String> {
-        let (hooks, policy) = wanted(change, change.sampling.clone());
+        let (hooks, policy) = wanted(change, forwarding);
         self.prepared = Some(forwarding.plane.prepare(hooks, policy).map_err(|error| error.to_string())?);
         Ok(())
     }
 
     fn apply(&mut self, _: &Change, forwarding: &mut Forwarding) {
-        let translated = forwarding.plane.policy().translates();
-        if let Some(prepared) = self.prepared.take() {
-            forwarding.plane.adopt(prepared, &mut forwarding.tables);
-        }
-        forwarding.watches.follow(&mut forwarding.plane);
-        if forwarding.plane.policy().translates() != translated {
-            let model = forwarding.mirror.model();
-            let own = model.addresses().map(|own| own.net.addr());
-            let locals = own.map(|address| (address, model.locality(address))).collect();
-            forwarding.tell_local(locals);
-        }
-        forwarding.translate();
+        forwarding.put_in_force(self.prepared.take());
     }
 
     fn abort(&mut self, forwarding: &mut Forwarding) {
@@ -81,11 +70,43 @@ impl Section for Rules {
     }
 }
 
-fn wanted(change: &Change, sampling: Option<Sampling>) -> (plane::Hooks, plane::PolicySettings) {
-    (settings::hooks(&change.after.graph), settings::policy(&change.after, sampling))
+/// What a change comes to. Linux's own firewall stays as it is, until what it could touch is left to
+/// Linux.
+fn wanted(change: &Change, forwarding: &Forwarding) -> (plane::Hooks, plane::PolicySettings) {
+    let policy = settings::policy(&change.after, &forwarding.firewall, change.sampling.clone());
+    (settings::hooks(&change.after.graph), policy)
 }
 
 impl Forwarding {
+    /// Has workers judge by another firewall of Linux's.
+    ///
+    /// # Errors
+    /// Its rules cannot be compiled, or there is no memory: nothing has changed.
+    pub(super) fn judge_by(&mut self, firewall: Adopted) -> Result<(), String> {
+        let sampling = self.plane.policy().settings().sampling.clone();
+        let policy = settings::policy(&self.router, &firewall, sampling);
+        let hooks = settings::hooks(&self.router.graph);
+        let prepared = self.plane.prepare(hooks, policy).map_err(|error| error.to_string())?;
+        self.put_in_force(Some(prepared));
+        self.firewall = firewall;
+        Ok(())
+    }
+
+    fn put_in_force(&mut self, prepared: Option<plane::Change>) {
+        let translated = self.plane.policy().translates();
+        if let Some(prepared) = prepared {
+            self.plane.adopt(prepared, &mut self.tables);
+        }
+        self.watches.follow(&mut self.plane);
+        if self.plane.policy().translates() != translated {
+            let model = self.mirror.model();
+            let own = model.addresses().map(|own| own.net.addr());
+            let locals = own.map(|address| (address, model.locality(address))).collect();
+            self.tell_local(locals);
+        }
+        self.translate();
+    }
+
     /// Tells the driver which of the router's own addresses are for Linux at once. While addresses
     /// are translated none is: answers to translated flows come to them, and workers look whether
     /// they do.

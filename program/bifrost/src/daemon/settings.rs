@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use config::{LaneChoice, ModeChoice, PortRule, ReversePath, Router, Switch};
 use elements::router::Sampling;
 use fib::Capacity;
+use firewall::Adopted;
 use graph::Registry;
 use mirror::{FpmOptions, Options};
 use plane::{Hooks, PlaneSettings, PolicySettings, PortSettings};
@@ -41,16 +42,19 @@ pub(super) fn plane(
             Switch::Off => HugePages::Off,
         },
         hooks: hooks(&router.graph),
-        policy: policy(router, sampling),
+        // Linux's own firewall has not been read yet.
+        policy: policy(router, &Adopted::default(), sampling),
         registry,
     }
 }
 
-/// The filter, the flow table, and what chooses packets.
-pub(super) fn policy(router: &Router, sampling: Option<Sampling>) -> PolicySettings {
-    let (filter, nat) = (router.filter.clone(), router.nat.clone());
-    let log = router.flow_log.is_some();
-    let flows = router.flow.or_else(|| log.then(flow::Settings::default));
+/// The filter, the flow table, and what chooses packets; `firewall` is Linux's own.
+pub(super) fn policy(router: &Router, firewall: &Adopted, sampling: Option<Sampling>) -> PolicySettings {
+    let (filter, nat) = (firewall.behind(&router.filter), router.nat.clone());
+    // Where Linux tracks connections it puts fragments together, as workers do then.
+    let tracks = firewall.tracks && firewall.filter.rules().next().is_some();
+    let tracks = tracks || router.flow_log.is_some();
+    let flows = router.flow.or_else(|| tracks.then(flow::Settings::default));
     // Only where every port is a worker's anyway is there nothing to carry.
     let carry = router.ports.iter().any(|port| port.lane == LaneChoice::Auto && port.zero_copy != Switch::On);
     PolicySettings { filter, flows, nat, ftp: !router.ftp_off, sampling, carry }

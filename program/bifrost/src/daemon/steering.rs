@@ -37,9 +37,11 @@ impl Steering {
     /// left. True: ports are to be told, for other packets are concerned.
     pub fn follow(&mut self, beyond: &mut Beyond, forwarding: &Forwarding, wish: Wish) -> bool {
         let Forwarding { router, plane, mirror, .. } = forwarding;
-        let judged = fallback::has_policy(router) || plane.policy().table().is_some();
+        let by_linuxs = forwarding.firewall.filter.rules().next().is_some();
+        let judged = fallback::has_policy(router) || by_linuxs || plane.policy().table().is_some();
         let anew = std::mem::replace(&mut self.judged, judged) != judged;
-        let marks = router.filter.rules().any(|(_, rule)| rule.effects.mark.is_some());
+        let filter = &plane.policy().settings().filter;
+        let marks = filter.rules().any(|(_, rule)| rule.effects.mark.is_some());
         let (mut lists, mut concerns) = ([Vec::new(), Vec::new()], Reach::default());
         for (n, ((list, rules), given)) in beyond.followed.iter().zip(&mut lists).zip(&self.given).enumerate()
         {

@@ -54,6 +54,13 @@ pub struct MirrorStatus {
     /// Whether what these could touch is left to Linux; else it passes them by, as configured.
     #[serde(default)]
     pub filters_respected: bool,
+    /// The families (`ipv4`, `ipv6`) for which nftables' chains are adopted: the plane judges as
+    /// they do.
+    #[serde(default)]
+    pub filters_adopted: Vec<String>,
+    /// What stands in the way of adopting them for a family, with the chain and the rule's handle.
+    #[serde(default)]
+    pub filters_not_adopted: Vec<String>,
     /// The same of routing rules.
     #[serde(default)]
     pub rules_respected: bool,
@@ -186,7 +193,14 @@ impl Subject for MirrorStatus {
             text += &format!("routing rules: {} more\n", count(others));
         }
         for filter in &self.filters {
-            text += &format!("filter {filter}: {}\n", done(self.filters_respected));
+            let adopted = self.adopted(filter).map(|families| format!("adopted for {families}"));
+            text += &format!(
+                "filter {filter}: {}\n",
+                adopted.unwrap_or_else(|| done(self.filters_respected).to_owned())
+            );
+        }
+        for why in &self.filters_not_adopted {
+            text += &format!("not adopted: {why}\n");
         }
         for shaper in &self.shapers {
             text += &format!("queueing discipline {shaper}: does not shape what Bifrost forwards\n");
@@ -208,6 +222,25 @@ impl Subject for MirrorStatus {
             table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);
         }
         text + &table.render()
+    }
+}
+
+impl MirrorStatus {
+    /// For which families a chain is adopted, in words; `None`: for none that it sees.
+    fn adopted(&self, filter: &str) -> Option<String> {
+        let sees = match filter.split(' ').next()? {
+            "ip" => &["ipv4"][..],
+            "ip6" => &["ipv6"],
+            "inet" => &["ipv4", "ipv6"],
+            _ => return None,
+        };
+        let (adopted, left): (Vec<&str>, Vec<&str>) =
+            sees.iter().partition(|family| self.filters_adopted.iter().any(|adopted| adopted == *family));
+        let left = match left.as_slice() {
+            [] => String::new(),
+            left => format!("; {} is left to Linux", left.join(" and ")),
+        };
+        (!adopted.is_empty()).then(|| adopted.join(" and ") + &left)
     }
 }
 
@@ -239,7 +272,14 @@ fn status(control: &Control) -> MirrorStatus {
             .map(|(interface, kind)| format!("{kind} on {interface}"))
             .collect(),
         restricted_routes: status.restricted as u64,
-        filters_respected: forwarding.router.linux_filter == config::Foreign::Respect,
+        filters_respected: forwarding.router.linux_filter != config::Foreign::Ignore,
+        filters_adopted: (["ipv4", "ipv6"].into_iter().zip(forwarding.firewall.families))
+            .filter(|(_, adopted)| *adopted && forwarding.router.linux_filter == config::Foreign::Adopt)
+            .map(|(family, _)| family.to_owned())
+            .collect(),
+        filters_not_adopted: (parts.ports.firewall.problems.iter().map(ToString::to_string))
+            .chain(parts.ports.firewall.refused.clone())
+            .collect(),
         rules_respected: forwarding.router.linux_rules == config::Foreign::Respect,
         filter_refused: parts.fallback.refused(),
         filter_restored: parts.fallback.restored(),

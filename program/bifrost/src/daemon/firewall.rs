@@ -1,0 +1,138 @@
+//! `linux_filter = "adopt"`: Linux's own firewall, followed and judged by in the plane.
+//!
+//! What nftables has is read whole (`nft -j`) whenever its generation has moved, and made a filter
+//! ([`firewall`]). A family of which something is not understood is Linux's, whole. The order is
+//! what matters: a family's transit is left to Linux *before* workers forget its rules, and comes
+//! back *after* they have got them. So at no moment a packet passes unjudged; while a change is read
+//! the rules of before hold, for half a second at most.
+//!
+//! Packets that are Linux's for other reasons (its own, those of interfaces that are no ports) meet
+//! nftables itself. So there is no copy to keep.
+
+use std::thread::JoinHandle;
+
+use config::Foreign as Wish;
+use firewall::{Adopted, Problem};
+use tracing::{info, warn};
+
+use super::forwarding::Forwarding;
+use super::nft;
+
+/// What is read: a generation of nftables, and whether there are VRFs.
+type Version = (u32, bool);
+
+/// A thread that reads.
+struct Reading {
+    version: Version,
+    thread: JoinHandle<Result<Adopted, String>>,
+}
+
+/// What was read last, and what came of it.
+#[derive(Default)]
+pub(crate) struct Firewall {
+    read: Option<Version>,
+    reading: Option<Reading>,
+    /// What stands in the way of adopting it; as it was told.
+    pub(crate) problems: Vec<Problem>,
+    /// It could not be read, or not be compiled.
+    pub(crate) refused: Option<String>,
+}
+
+/// The firewall as it is now.
+///
+/// # Errors
+/// nft cannot be run, or answers what is no ruleset.
+pub fn read() -> Result<Adopted, String> {
+    firewall::adopt(&nft::list()?).map_err(|error| error.to_string())
+}
+
+/// Whether the plane has something to judge by.
+fn judges(adopted: &Adopted) -> bool {
+    adopted.filter.rules().next().is_some()
+}
+
+impl Firewall {
+    /// The firewall that workers are to judge by now, when it is another than they do.
+    pub fn changed(&mut self, forwarding: &Forwarding) -> Option<Adopted> {
+        let adopts = forwarding.router.linux_filter == Wish::Adopt;
+        // No nftables, no firewall.
+        let Some(generation) = forwarding.mirror.nftables().filter(|_| adopts) else {
+            *self = Firewall::default();
+            return (forwarding.firewall != Adopted::default()).then(Adopted::default);
+        };
+        let links = &forwarding.mirror.model().links;
+        let vrfs = links.iter().any(|link| links.vrf_of(link).is_some());
+        let (version, adopted) = self.follow((generation, vrfs))?;
+        let before = std::mem::take(&mut self.problems);
+        (self.read, self.refused) = (Some(version), None);
+        let adopted = match adopted {
+            Ok(adopted) if vrfs && judges(&adopted) => {
+                self.refuse("interfaces are in VRFs, where Linux's rules see other names".to_owned())
+            }
+            Ok(adopted) => adopted,
+            Err(why) => self.refuse(why),
+        };
+        for problem in adopted.problems.iter().filter(|problem| !before.contains(problem)) {
+            warn!(
+                "Linux's filter cannot be adopted: {problem}; transit of {} is left to Linux, which is slower",
+                in_words(problem.families)
+            );
+        }
+        self.problems.clone_from(&adopted.problems);
+        (adopted != forwarding.firewall).then_some(adopted)
+    }
+
+    /// Has it read beside the control thread, for large sets take long: what was read, when it has
+    /// been. The first time is waited for, as ports are about to be taken.
+    fn follow(&mut self, now: Version) -> Option<(Version, Result<Adopted, String>)> {
+        let reading = match self.reading.take() {
+            Some(reading) => reading,
+            None if self.read == Some(now) => return None,
+            None => Reading { version: now, thread: std::thread::spawn(read) },
+        };
+        if self.read.is_some() && !reading.thread.is_finished() {
+            self.reading = Some(reading);
+            return None;
+        }
+        let read = reading.thread.join();
+        Some((reading.version, read.unwrap_or_else(|_| Err("reading it failed".to_owned()))))
+    }
+
+    /// Nothing is adopted.
+    fn refuse(&mut self, why: String) -> Adopted {
+        warn!("Linux's filter cannot be adopted: {why}; transit that it could touch is left to Linux");
+        self.refused = Some(why);
+        Adopted::default()
+    }
+
+    /// Has workers judge by it; the families that they do it for.
+    pub fn adopt(&mut self, adopted: Adopted, forwarding: &mut Forwarding) -> [bool; 2] {
+        let families = adopted.families;
+        let count = adopted.filter.rules().count();
+        match forwarding.judge_by(adopted) {
+            Ok(()) if count == 0 => families,
+            Ok(()) => {
+                info!("Linux's filter is adopted for {}: {count} rules", in_words(families));
+                families
+            }
+            Err(why) => {
+                self.refuse(why);
+                // What it was before is no longer what Linux says.
+                if let Err(why) = forwarding.judge_by(Adopted::default()) {
+                    warn!("workers keep the rules that Linux's filter had before: {why}");
+                }
+                [false; 2]
+            }
+        }
+    }
+}
+
+/// Families, for people.
+pub fn in_words(families: [bool; 2]) -> &'static str {
+    match families {
+        [true, true] => "IPv4 and IPv6",
+        [true, false] => "IPv4",
+        [false, true] => "IPv6",
+        [false, false] => "no family",
+    }
+}

@@ -1,0 +1,216 @@
+//! `linux_filter = "adopt"`: the plane forwards by the rules of Linux's own firewall, in its own
+//! lanes; a change of them is followed; and what is not understood is Linux's, and named. (The
+//! network of `network.rs`.)
+
+use std::time::Duration;
+
+use lab::wait_for;
+
+use crate::a_firewall_of_linux_is_respected::{arrives, lanes, nft, wait_for_lanes};
+use crate::network::{Line, ports};
+
+/// A firewall as many write it: what the customer begins passes, and little else.
+const WALL: &str = "\
+table inet wall {
+  set blocked { type ipv4_addr; flags interval; elements = { 10.2.0.64/26 } }
+  chain web { udp dport { 7777, 7800-7810 } accept; }
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+    ct state vmap { established : accept, related : accept, invalid : drop }
+    ip daddr @blocked counter drop
+    iifname \"left\" oifname \"right\" meta l4proto { icmp, ipv6-icmp } accept
+    iifname \"left\" meta l4proto vmap { udp : jump web, tcp : accept }
+  }
+  chain output { type filter hook output priority filter; policy accept; ct state invalid counter; }
+}
+";
+
+/// Sends a thousand datagrams a second, for a minute at most.
+const SENDER: &str = "
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(60000):
+    s.sendto(b'x', ('10.2.0.2', 7779)); time.sleep(0.001)
+";
+
+fn config() -> String {
+    format!("linux_filter = \"adopt\"\n{}", ports("auto", &["left", "right"]))
+}
+
+fn load(net: &Line, ruleset: &str) {
+    net.router.host().run(&format!("nft -f - <<'END'\n{ruleset}END")).unwrap();
+}
+
+/// A router whose Linux has this firewall from before its start.
+fn behind(name: &str, ruleset: &str) -> Option<Line> {
+    let net = Line::stopped(name, &config());
+    if !net.router.is_bifrost() {
+        return None;
+    }
+    load(&net, ruleset);
+    Some(net.started())
+}
+
+/// How many packets Linux itself has judged at `forward`.
+fn judged_by_linux(net: &Line) -> String {
+    net.router.host().run("nft list chain inet count forward | grep -o 'packets [0-9]*'").unwrap()
+}
+
+#[test]
+fn in_both_lanes_from_the_first_packet_on() {
+    let Some(net) = behind("adopted", WALL) else { return };
+    wait_for("its rules", Duration::from_secs(3), || match net.router.ask("show mirror") {
+        Ok(shown) if shown.contains("filter inet wall forward: adopted for ipv4 and ipv6\n") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+    assert!(
+        lanes(&net).iter().all(|(lane, why)| lane != "linux" && !why.contains("Linux's")),
+        "{:?}",
+        lanes(&net)
+    );
+    net.reachable();
+    assert!(arrives(&net, "10.2.0.2", 7777) && arrives(&net, "2001:db8:2::2", 7777));
+    assert!(arrives(&net, "10.2.0.2", 7805));
+    for to in ["10.2.0.2", "2001:db8:2::2"] {
+        assert!(!arrives(&net, to, 7778), "{to}");
+    }
+    // From the other side nobody begins anything, but answers pass.
+    assert!(net.server.run("ping -c 1 -W 1 10.1.0.2").is_err());
+    net.customer.run("ping -c 3 -i 0.2 -W 1 10.2.0.2").unwrap();
+    let shown = net.router.ask("show filter").unwrap();
+    assert!(
+        shown.contains("chain inet wall forward") && shown.contains("drop ip to @inet wall blocked"),
+        "{shown}"
+    );
+
+    // It was the plane: Linux's own chain met nothing of a thousand packets.
+    load(&net, "table inet count {\n chain forward { type filter hook forward priority -10; counter; }\n}\n");
+    let settled = || net.router.ask("show mirror").unwrap().contains("inet count forward: adopted");
+    wait_for("one chain more", Duration::from_secs(3), || {
+        settled().then_some(()).ok_or("not yet".to_owned())
+    })
+    .unwrap();
+    net.customer.run("ping -c 2 -i 0.2 -W 1 10.2.0.2").unwrap();
+    let before = judged_by_linux(&net);
+    net.customer.run("ping -f -c 1000 10.2.0.2").unwrap();
+    assert_eq!(judged_by_linux(&net), before);
+}
+
+#[test]
+fn a_change_is_followed_and_nothing_passes_between() {
+    let Some(net) = behind("adopted-anew", WALL) else { return };
+    net.reachable();
+    assert!(arrives(&net, "10.2.0.2", 7777));
+    // Of a set, of a rule, and of all.
+    nft(net.router.host(), &["add element inet wall blocked { 10.2.0.0/26 }"]);
+    let stops = |what: &str| {
+        wait_for(what, Duration::from_secs(5), || match arrives(&net, "10.2.0.2", 7777) {
+            false => Ok(()),
+            true => Err("it still arrives".to_owned()),
+        })
+        .unwrap();
+    };
+    let begins = |what: &str| {
+        wait_for(what, Duration::from_secs(5), || match arrives(&net, "10.2.0.2", 7777) {
+            true => Ok(()),
+            false => Err("it does not arrive".to_owned()),
+        })
+        .unwrap();
+    };
+    net.router.ask("clear flows --all").unwrap();
+    stops("an address to be blocked");
+    nft(net.router.host(), &["delete element inet wall blocked { 10.2.0.0/26 }"]);
+    begins("an address to be free");
+    // A port that is never open is not open between two rulesets, of which one is Linux's alone.
+    let sink = lab::Sink::start(&net.server, 7779).unwrap();
+    let mut python = net.customer.command("python3");
+    python.args(["-c", SENDER]);
+    let mut sender = net.customer.spawn("sender", python).unwrap();
+    for round in 0..4 {
+        let mark = if round % 2 == 0 { "ct mark 5 drop" } else { "" };
+        let ruleset = WALL.replace("ct state vmap", &format!("{mark}\nct state vmap"));
+        load(&net, &format!("delete table inet wall\n{ruleset}"));
+        let linuxs = round % 2 == 0;
+        wait_for("it to be taken in", Duration::from_secs(4), || match lanes(&net) {
+            lanes if lanes.iter().all(|(lane, _)| (lane == "linux") == linuxs) => Ok(()),
+            lanes => Err(format!("{lanes:?}")),
+        })
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(sink.has_received(1, Duration::from_millis(100)).is_err(), "something passed");
+    sender.kill();
+    drop(sink);
+    // Without a firewall all is open, in the driver.
+    nft(net.router.host(), &["delete table inet wall"]);
+    wait_for("all to pass", Duration::from_secs(5), || match arrives(&net, "10.2.0.2", 7779) {
+        true => Ok(()),
+        false => Err("it does not arrive".to_owned()),
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_is_not_understood_is_linuxs_by_family_and_named() {
+    let ruleset = "table ip old {\n chain forward { type filter hook forward priority 0; udp dport 7777 drop; ct mark 7 drop; }\n}\n\
+        table ip6 new {\n chain forward { type filter hook forward priority 0; udp dport 7778 drop; }\n}\n";
+    let Some(net) = behind("adopted-half", ruleset) else { return };
+    wait_for("IPv4 to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes.iter().all(|(lane, why)| lane != "linux" && why.contains("IPv4: Linux")) => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    net.reachable();
+    assert!(!arrives(&net, "10.2.0.2", 7777) && arrives(&net, "10.2.0.2", 7778));
+    assert!(arrives(&net, "2001:db8:2::2", 7777) && !arrives(&net, "2001:db8:2::2", 7778));
+    let shown = net.router.ask("show mirror").unwrap();
+    assert!(shown.contains("filter ip old forward: what it could touch is left to Linux"), "{shown}");
+    assert!(shown.contains("not adopted: ip old forward handle "), "{shown}");
+    assert!(
+        shown.contains("it asks for ct mark") && shown.contains("ip6 new forward: adopted for ipv6"),
+        "{shown}"
+    );
+    let log = net.router.log();
+    assert!(log.contains("cannot be adopted: ip old forward") && log.contains("transit of IPv4"), "{log}");
+
+    // And whole, when the operator says so.
+    net.router.configure(&ports("auto", &["left", "right"])).unwrap();
+    net.router.ask("reload").unwrap();
+    wait_for_lanes(&net, ["linux"; 2]);
+    assert!(!arrives(&net, "2001:db8:2::2", 7778) && arrives(&net, "2001:db8:2::2", 7777));
+    net.router.configure(&config()).unwrap();
+    net.router.ask("reload").unwrap();
+    wait_for("IPv6 to be the plane's", Duration::from_secs(3), || match lanes(&net) {
+        lanes if lanes.iter().all(|(lane, why)| lane != "linux" && why.contains("IPv4: Linux")) => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    assert!(!arrives(&net, "2001:db8:2::2", 7778) && !arrives(&net, "10.2.0.2", 7777));
+}
+
+#[test]
+fn behind_the_routers_own_rules() {
+    let net = Line::stopped(
+        "adopted-own",
+        &format!("{}[filter.forward]\nrules = \"drop udp to any port 7805\"\n", config()),
+    );
+    if !net.router.is_bifrost() {
+        return;
+    }
+    load(&net, WALL);
+    let net = net.started();
+    net.reachable();
+    assert!(arrives(&net, "10.2.0.2", 7777) && arrives(&net, "10.2.0.2", 7804));
+    assert!(!arrives(&net, "10.2.0.2", 7805), "by the router's own rules");
+    assert!(!arrives(&net, "10.2.0.2", 7778), "by Linux's");
+    nft(net.router.host(), &["delete table inet wall"]);
+    wait_for("the other one's to be gone", Duration::from_secs(5), || {
+        match arrives(&net, "10.2.0.2", 7778) {
+            true => Ok(()),
+            false => Err("it does not arrive".to_owned()),
+        }
+    })
+    .unwrap();
+    assert!(!arrives(&net, "10.2.0.2", 7805));
+}

@@ -16,6 +16,9 @@ pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
     both.chains(&bases);
     problems.append(&mut both.problems);
     let families = [0, 1].map(|n| !problems.iter().any(|problem| problem.families[n]));
+    if families == [false; 2] {
+        return Adopted { problems, ..Adopted::default() };
+    }
     let mut translator = Translator::new(ruleset, families);
     let numbers = translator.chains(&bases);
     let mut filter = translator.filter;

@@ -71,13 +71,26 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads what `nft -j list ruleset` printed.
+/// Reads what `nft -j list ruleset` printed. `translates`: the router translates addresses itself.
 ///
 /// # Errors
 /// It is not that.
-pub fn adopt(json: &str) -> Result<Adopted, Unreadable> {
-    let ruleset = ruleset::Ruleset::read(json)?;
+pub fn adopt(json: &str, translates: bool) -> Result<Adopted, Unreadable> {
+    let mut ruleset = ruleset::Ruleset::read(json)?;
+    ruleset.translates |= translates;
     Ok(layers::adopt(&ruleset))
+}
+
+/// Fed any bytes by a fuzzer, comes back.
+pub fn fuzz(bytes: &[u8]) {
+    let Ok(adopted) = adopt(&String::from_utf8_lossy(bytes), bytes.len() % 2 == 1) else { return };
+    let mut filter = adopted.behind(&adopted.filter);
+    filter.resolve(|name| vec![name.len() as u16]);
+    for (_, rule) in filter.rules() {
+        let _ = rule.to_string();
+    }
+    adopted.problems.iter().for_each(|problem| drop(problem.to_string()));
+    let _ = filter.check();
 }
 
 impl Adopted {

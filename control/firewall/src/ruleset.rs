@@ -1,6 +1,6 @@
 //! A ruleset as nftables tells it, as far as it concerns transit (`libnftables-json(5)`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -28,6 +28,8 @@ pub(crate) struct Ruleset {
     pub chains: Vec<Chain>,
     /// Sets and maps.
     pub sets: HashMap<Key, Set>,
+    /// Some connection may be translated.
+    pub translates: bool,
     by_name: HashMap<Key, usize>,
 }
 
@@ -87,7 +89,58 @@ impl Ruleset {
                 _ => {}
             }
         }
+        let nat = |chain: &&Chain| chain.base.as_ref().is_some_and(|base| base.kind == "nat");
+        ruleset.translates = ruleset.chains.iter().filter(nat).any(|chain| !ruleset.does_nothing(chain));
         Ok(ruleset)
+    }
+
+    /// The chains that the rules of one lead to, directly.
+    pub fn targets(&self, key: &Key) -> Vec<Key> {
+        let mut targets = Vec::new();
+        let rules = self.chain(key).map(|chain| chain.rules.as_slice()).unwrap_or_default();
+        rules.iter().flat_map(|rule| &rule.statements).for_each(|of| self.targets_of(key, of, &mut targets));
+        targets
+    }
+
+    fn targets_of(&self, key: &Key, of: &Value, into: &mut Vec<Key>) {
+        match of {
+            Value::Object(object) => {
+                for (word, about) in object {
+                    match about["target"].as_str() {
+                        Some(target) if word == "jump" || word == "goto" => into.push(of_table(key, target)),
+                        _ => self.targets_of(key, about, into),
+                    }
+                }
+            }
+            Value::Array(several) => several.iter().for_each(|one| self.targets_of(key, one, into)),
+            Value::String(text) => {
+                let set = text.strip_prefix('@').and_then(|name| self.sets.get(&of_table(key, name)));
+                // Elements of maps are pairs.
+                let pairs =
+                    set.into_iter().flat_map(|set| &set.elements).filter(|element| element.is_array());
+                pairs.for_each(|pair| self.targets_of(key, pair, into));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a base chain for translation lets all pass as it is: so are those whose rules only
+    /// lead to chains without rules.
+    pub fn does_nothing(&self, chain: &Chain) -> bool {
+        let harmless = ["match", "counter", "accept", "return", "continue", "jump", "goto"];
+        let passes = |statement: &Value| {
+            let kind = statement.as_object().and_then(|object| object.keys().next());
+            kind.is_some_and(|kind| harmless.contains(&kind.as_str()))
+        };
+        let (mut known, mut due) = (HashSet::new(), vec![chain.key.clone()]);
+        while let Some(key) = due.pop() {
+            let rules = self.chain(&key).map(|chain| chain.rules.as_slice()).unwrap_or_default();
+            if !rules.iter().flat_map(|rule| &rule.statements).all(passes) {
+                return false;
+            }
+            due.extend(self.targets(&key).into_iter().filter(|target| known.insert(target.clone())));
+        }
+        !chain.base.as_ref().is_some_and(|base| base.drops)
     }
 
     /// The chain of a name.
@@ -101,7 +154,11 @@ impl Ruleset {
         let concerns = |base: &Base, chain: &Chain| {
             let passed = ["ingress", "prerouting", "forward", "postrouting", "egress"];
             let ip = ["inet", "ip", "ip6", "netdev"].contains(&chain.key.0.as_str());
-            ip && passed.contains(&base.hook.as_str()) && (base.drops || !chain.rules.is_empty())
+            let idle = match base.kind.as_str() {
+                "nat" => self.does_nothing(chain),
+                _ => chain.rules.is_empty() && !base.drops,
+            };
+            ip && passed.contains(&base.hook.as_str()) && !idle
         };
         let bases = self.chains.iter().filter_map(|chain| chain.base.as_ref().map(|base| (chain, base)));
         let mut found: Vec<_> = bases.filter(|(chain, base)| concerns(base, chain)).collect();
@@ -167,6 +224,11 @@ impl Ruleset {
         self.sets.insert(key, Set { kinds: words(&about["type"]), elements, moves });
         Ok(())
     }
+}
+
+/// Another name in the same table.
+pub(crate) fn of_table((family, table, _): &Key, name: &str) -> Key {
+    (family.clone(), table.clone(), name.to_owned())
 }
 
 fn key(about: &Value, name: &str) -> Option<Key> {

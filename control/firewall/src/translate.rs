@@ -7,12 +7,14 @@ use serde_json::Value;
 
 use crate::Problem;
 use crate::condition::{self, Operator, Sets, Why};
-use crate::ruleset::{self, Base, Key, Ruleset};
+use crate::ruleset::{self, Base, Key, Ruleset, of_table};
 use crate::statement::{self, Decides, Statement};
-use crate::value;
+use crate::value::{self, Kind};
 
 /// The priority of connection tracking at prerouting: what stands before it knows no state.
 const TRACKING: i64 = -200;
+/// How deep jumps may be nested (`NFT_JUMP_STACK_SIZE`).
+const DEEPEST: usize = 16;
 
 /// From where packets come to a chain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +65,12 @@ impl<'r> Translator<'r> {
             let untracked = before && base.priority <= TRACKING;
             self.reach(&chain.key, Reached { before, untracked, behind: !before });
         }
+        if let Some(key) = self.too_deep() {
+            let why = format!("jumps that are nested more than {DEEPEST} deep");
+            let (families, chain) = (families(&key), name(&key));
+            self.problems.push(Problem { families, chain, handle: None, why });
+            return Vec::new();
+        }
         for key in self.reached.keys() {
             self.numbers.insert(key.clone(), self.filter.chains.len());
             self.filter.chains.push(Chain::new(name(key)));
@@ -86,39 +94,23 @@ impl<'r> Translator<'r> {
         if now == before && !first {
             return;
         }
-        let Some(chain) = self.ruleset.chain(key) else { return };
-        let mut targets = Vec::new();
-        for statement in chain.rules.iter().flat_map(|rule| &rule.statements) {
-            self.targets(key, statement, &mut targets);
-        }
-        for target in targets {
-            self.reach(&of_table(key, &target), from);
+        for target in self.ruleset.targets(key) {
+            self.reach(&target, from);
         }
     }
 
-    /// The chains that something leads to.
-    fn targets(&self, key: &Key, of: &Value, into: &mut Vec<String>) {
-        match of {
-            Value::Object(object) => {
-                for (word, about) in object {
-                    if word == "jump" || word == "goto" {
-                        into.extend(about["target"].as_str().map(str::to_owned));
-                    } else {
-                        self.targets(key, about, into);
-                    }
-                }
+    /// A chain that leads to others deeper than Linux would go; one that leads in a circle does.
+    fn too_deep(&self) -> Option<Key> {
+        let leads: Vec<(&Key, Vec<Key>)> =
+            self.reached.keys().map(|key| (key, self.ruleset.targets(key))).collect();
+        let mut depths: BTreeMap<&Key, usize> = BTreeMap::new();
+        for _ in 0..=DEEPEST + 1 {
+            for (key, targets) in &leads {
+                let deepest = targets.iter().map(|target| depths.get(target).copied().unwrap_or(0) + 1).max();
+                depths.insert(key, deepest.unwrap_or(0));
             }
-            Value::Array(several) => several.iter().for_each(|one| self.targets(key, one, into)),
-            Value::String(text) => {
-                let set = text.strip_prefix('@').and_then(|name| self.ruleset.sets.get(&of_table(key, name)));
-                for element in set.into_iter().flat_map(|set| &set.elements) {
-                    if element.is_array() {
-                        self.targets(key, element, into);
-                    }
-                }
-            }
-            _ => {}
         }
+        depths.into_iter().find(|(_, depth)| *depth > DEEPEST).map(|(key, _)| key.clone())
     }
 
     fn chain(&mut self, chain: &ruleset::Chain, reached: Reached) -> Vec<Rule> {
@@ -172,19 +164,22 @@ impl<'r> Translator<'r> {
 
     /// Takes over a statement; whether others follow.
     fn statement(&mut self, key: &Key, statement: &Value, writing: &mut Writing) -> Result<bool, Why> {
-        let mut sets = Named { key, translator: self };
         match statement::read(statement)? {
+            Statement::Match(about) if !self.ruleset.translates && is_of_translated(about) => {
+                writing.matches.clear();
+            }
             Statement::Match(about) => {
                 writing.goes_on()?;
                 let operator = Operator::read(about["op"].as_str().unwrap_or("=="))?;
                 let keys = condition::keys(&about["left"])?;
+                let mut sets = Named { key, translator: self };
                 condition::narrow(&mut writing.matches, &keys, operator, &about["right"], &mut sets)?;
             }
             Statement::Map { key: of, data } => {
                 writing.goes_on()?;
                 let keys = condition::keys(of)?;
                 let elements = match data.as_str().and_then(|text| text.strip_prefix('@')) {
-                    Some(name) => sets.elements(name)?,
+                    Some(name) => Named { key, translator: self }.elements(name)?,
                     None => data["set"].as_array().ok_or("a map without elements")?.clone(),
                 };
                 self.map(key, &keys, &elements, writing)?;
@@ -364,6 +359,12 @@ fn suits(rules: &[Rule], reached: Reached) -> Result<(), Why> {
     Ok(())
 }
 
+/// Whether a condition holds for packets of translated connections alone (`ct status dnat`).
+fn is_of_translated(about: &Value) -> bool {
+    let asked = value::number(Kind::Status, &about["right"]);
+    about["left"]["ct"]["key"] == "status" && about["op"] == "in" && asked.is_some()
+}
+
 /// The sets of a table.
 struct Named<'t, 'r> {
     key: &'t Key,
@@ -412,11 +413,6 @@ impl Sets for Named<'_, '_> {
 /// A chain's or a set's name in full, as `nft` has it.
 pub(crate) fn name((family, table, name): &Key) -> String {
     format!("{family} {table} {name}")
-}
-
-/// Another name in the same table.
-fn of_table((family, table, _): &Key, name: &str) -> Key {
-    (family.clone(), table.clone(), name.to_owned())
 }
 
 /// The families whose packets a table sees: IPv4, IPv6.

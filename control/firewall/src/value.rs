@@ -108,6 +108,9 @@ const BITS: &[(u32, FlowState)] = &[
     (64, FlowState::Untracked),
 ];
 
+/// What the kernel notes of connections that are translated (`IPS_SRC_NAT`, `IPS_DST_NAT`).
+const TRANSLATED: Names = &[("snat", 16), ("dnat", 32)];
+
 /// What names stand for in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -116,8 +119,14 @@ pub(crate) enum Kind {
     Dscp,
     Flags,
     State,
-    IcmpType { ipv6: bool },
-    IcmpCode { ipv6: bool },
+    /// Whether a connection is translated.
+    Status,
+    IcmpType {
+        ipv6: bool,
+    },
+    IcmpCode {
+        ipv6: bool,
+    },
 }
 
 /// The number that a value is.
@@ -125,11 +134,15 @@ pub(crate) fn number(kind: Kind, value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => {
             let number = number.as_u64()?.try_into().ok()?;
-            if kind == Kind::State { states(number) } else { Some(number) }
+            match kind {
+                Kind::State => states(number),
+                Kind::Status => TRANSLATED.iter().any(|(_, bit)| u32::from(*bit) == number).then_some(number),
+                _ => Some(number),
+            }
         }
         Value::String(name) => named(kind, name),
         // Bits, all of them set.
-        Value::Array(several) if [Kind::Flags, Kind::State].contains(&kind) => {
+        Value::Array(several) if [Kind::Flags, Kind::State, Kind::Status].contains(&kind) => {
             several.iter().try_fold(0, |bits, one| Some(bits | number(kind, one)?))
         }
         Value::Object(object) => number(kind, object.get("|")?),
@@ -153,6 +166,7 @@ fn named(kind: Kind, name: &str) -> Option<u32> {
         Kind::Dscp => rules::code_point(name).map(u32::from),
         Kind::Flags => find(FLAGS),
         Kind::State => find(STATES),
+        Kind::Status => find(TRANSLATED),
         Kind::IcmpType { ipv6: false } => find(ICMP),
         Kind::IcmpType { ipv6: true } => find(ICMP6),
         Kind::IcmpCode { ipv6: false } => find(ICMP_CODES),

@@ -23,6 +23,7 @@
 //! | `click`, `router_toml`, `rules`, `expect` | texts of an operator's |
 //! | `candidate` | lines that edit a configuration |
 //! | `frr` | FRR's configuration, as it shows it |
+//! | `firewall` | what nftables says of its rules, to be judged by |
 //! | `import` | what Linux, FRR and other programs' files say, to be turned into a file |
 //!
 //! IPFIX, NetFlow and sFlow are only written here, never read.
@@ -36,6 +37,7 @@ pub use bifrost::fuzz::{control, saved_flows};
 pub use candidate::fuzz as candidate;
 pub use discovery::fuzz as discovery;
 pub use files::{capture, flow_journal, parquet, summary};
+pub use firewall::fuzz as firewall;
 pub use frr::fuzz as frr;
 pub use import::fuzz as import;
 pub use mirror::fuzz::{fpm, netlink};
@@ -51,7 +53,7 @@ pub use vrrp::fuzz as vrrp;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, as their folders in `corpus/` are called.
-pub const TARGETS: [(&str, Target); 23] = [
+pub const TARGETS: [(&str, Target); 24] = [
     ("bfd", bfd),
     ("candidate", candidate),
     ("capture", capture),
@@ -59,6 +61,7 @@ pub const TARGETS: [(&str, Target); 23] = [
     ("control", control),
     ("discovery", discovery),
     ("expect", expect),
+    ("firewall", firewall),
     ("flow_journal", flow_journal),
     ("fpm", fpm),
     ("frr", frr),

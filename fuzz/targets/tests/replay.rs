@@ -84,6 +84,6 @@ macro_rules! replays {
 }
 
 replays!(
-    bfd candidate capture click control discovery expect flow_journal fpm frr import memif
+    bfd candidate capture click control discovery expect firewall flow_journal fpm frr import memif
     netlink packets parquet relay router_toml rules saved_flows sharing summary trial_control vrrp
 );

@@ -14,5 +14,5 @@ fn adopted(ruleset: &str) -> firewall::Adopted {
     child.stdin.take().expect("a pipe").write_all(ruleset.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("nft ran");
     assert!(output.status.success(), "nft refuses, or this is not root:\n{ruleset}");
-    firewall::adopt(&String::from_utf8(output.stdout).expect("text")).expect("a ruleset")
+    firewall::adopt(&String::from_utf8(output.stdout).expect("text"), false).expect("a ruleset")
 }

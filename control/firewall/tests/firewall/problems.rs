@@ -62,6 +62,13 @@ fn translation_and_interfaces_own_hooks_are_named() {
     assert_eq!(problems(nat), ["ip nat post: it translates addresses"]);
     let ingress = "table netdev x {\nchain i { type filter hook ingress device lo priority 0; drop; }\n}\n";
     assert_eq!(problems(ingress), ["netdev x i: it stands at the ingress of an interface"]);
+    let idle = "table inet nat {\nchain none { }\nchain post { type nat hook postrouting priority 100; oifname \"a\" goto none; }\n\
+        chain fw { type filter hook forward priority 0; ct status dnat accept; drop; }\n}\n";
+    assert_eq!(rules(idle), ["jump inet nat fw", "drop"], "nothing is translated");
+    let status = format!(
+        "{nat}table inet f {{\nchain fw {{ type filter hook forward priority 0; ct status dnat accept; }}\n}}\n"
+    );
+    assert_eq!(problems(&status).len(), 2, "but where it may be, that is asked for");
     let unused = "table ip nat {\nchain post { type nat hook postrouting priority 100; }\n}\n";
     assert_eq!(problems(unused), [""; 0], "a chain without rules does nothing");
     let own = "table inet bifrost {\nchain x { type filter hook forward priority 0; drop; }\n}\n";

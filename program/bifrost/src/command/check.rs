@@ -127,8 +127,8 @@ fn plan(router: &Router) -> Vec<String> {
 }
 
 /// What of Linux's own firewall will be adopted, and what stands in the way.
-fn adopted() -> Vec<String> {
-    let adopted = match daemon::firewall::read() {
+fn adopted(router: &Router) -> Vec<String> {
+    let adopted = match daemon::firewall::read(router.nat.is_some()) {
         Ok(adopted) => adopted,
         Err(why) => return vec![format!("Linux's filter cannot be adopted now: {why}")],
     };
@@ -144,7 +144,7 @@ fn foreign(router: &Router) -> Vec<String> {
     let beyond = super::beyond::survey(|name| router.port(name).is_some());
     let mut list = Vec::new();
     if router.linux_filter == Foreign::Adopt {
-        list.extend(adopted());
+        list.extend(adopted(router));
     }
     for (kind, found, wish) in [
         ("filter", &beyond.filters, router.linux_filter),

@@ -18,8 +18,8 @@ use tracing::{info, warn};
 use super::forwarding::Forwarding;
 use super::nft;
 
-/// What is read: a generation of nftables, and whether there are VRFs.
-type Version = (u32, bool);
+/// What is read: a generation of nftables; and whether there are VRFs, and translation of our own.
+type Version = (u32, bool, bool);
 
 /// A thread that reads.
 struct Reading {
@@ -38,12 +38,12 @@ pub(crate) struct Firewall {
     pub(crate) refused: Option<String>,
 }
 
-/// The firewall as it is now.
+/// The firewall as it is now; `translates`: the router translates addresses itself.
 ///
 /// # Errors
 /// nft cannot be run, or answers what is no ruleset.
-pub fn read() -> Result<Adopted, String> {
-    firewall::adopt(&nft::list()?).map_err(|error| error.to_string())
+pub fn read(translates: bool) -> Result<Adopted, String> {
+    firewall::adopt(&nft::list()?, translates).map_err(|error| error.to_string())
 }
 
 /// Whether the plane has something to judge by.
@@ -62,7 +62,7 @@ impl Firewall {
         };
         let links = &forwarding.mirror.model().links;
         let vrfs = links.iter().any(|link| links.vrf_of(link).is_some());
-        let (version, adopted) = self.follow((generation, vrfs))?;
+        let (version, adopted) = self.follow((generation, vrfs, forwarding.router.nat.is_some()))?;
         let before = std::mem::take(&mut self.problems);
         (self.read, self.refused) = (Some(version), None);
         let adopted = match adopted {
@@ -88,7 +88,7 @@ impl Firewall {
         let reading = match self.reading.take() {
             Some(reading) => reading,
             None if self.read == Some(now) => return None,
-            None => Reading { version: now, thread: std::thread::spawn(read) },
+            None => Reading { version: now, thread: std::thread::spawn(move || read(now.2)) },
         };
         if self.read.is_some() && !reading.thread.is_finished() {
             self.reading = Some(reading);

@@ -282,6 +282,8 @@ impl Fake {
             shapers: vec!["tbf on eth1".into()],
             restricted_routes: 0,
             filters_respected: true,
+            filters_adopted: vec!["ipv6".into()],
+            filters_not_adopted: vec!["inet filter forward handle 7: it asks for ct mark".into()],
             rules_respected: true,
             filter_refused: Some("cannot run nft: No such file or directory; install nftables".into()),
             filter_restored: 2,

@@ -8,13 +8,17 @@ use crate::{Adopted, Problem};
 
 /// Adopts what can be adopted.
 pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
-    let of_transit = ruleset.of_transit();
-    let (bases, others): (Vec<_>, Vec<_>) =
-        of_transit.into_iter().partition(|(_, base)| why_not(base).is_none());
-    let mut problems: Vec<Problem> = others.into_iter().map(problem).collect();
+    let (mut bases, mut problems) = (Vec::new(), Vec::new());
+    for (chain, base) in ruleset.of_transit() {
+        match why_not(ruleset, chain, base) {
+            Some(why) => problems.push(problem(chain, why)),
+            None => bases.push((chain, base)),
+        }
+    }
     let mut both = Translator::new(ruleset, [true; 2]);
     both.chains(&bases);
     problems.append(&mut both.problems);
+    problems.append(&mut in_no_order(&bases, &both.filter));
     let families = [0, 1].map(|n| !problems.iter().any(|problem| problem.families[n]));
     if families == [false; 2] {
         return Adopted { problems, ..Adopted::default() };
@@ -27,17 +31,39 @@ pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
 }
 
 /// Why a base chain cannot be adopted, whatever stands in it.
-fn why_not(base: &Base) -> Option<String> {
+fn why_not(ruleset: &Ruleset, chain: &Chain, base: &Base) -> Option<String> {
     match (base.kind.as_str(), base.hook.as_str()) {
+        _ if ruleset.is_flagged(chain) => Some("its table has flags, of which nft does not tell".to_owned()),
         ("nat", _) => Some("it translates addresses".to_owned()),
         (_, hook @ ("ingress" | "egress")) => Some(format!("it stands at the {hook} of an interface")),
         _ => None,
     }
 }
 
-fn problem((chain, base): (&Chain, &Base)) -> Problem {
-    let why = why_not(base).unwrap_or_default();
+fn problem(chain: &Chain, why: String) -> Problem {
     Problem { families: families(&chain.key), chain: name(&chain.key), handle: None, why }
+}
+
+/// Chains that stand at one place, where what the first does may matter to the second: Linux does
+/// not tell which is first.
+fn in_no_order(bases: &[(&Chain, &Base)], filter: &Filter) -> Vec<Problem> {
+    let changes = |rule: &Rule| rule.effects.mark.is_some() || rule.effects.dscp.is_some();
+    if !filter.rules().any(|(_, rule)| changes(rule)) {
+        return Vec::new();
+    }
+    let place = |base: &Base| (base.hook.clone(), base.priority);
+    let meet = |one: &Chain, other: &Chain| (0..2).any(|n| families(&one.key)[n] && families(&other.key)[n]);
+    let pairs =
+        bases.iter().enumerate().flat_map(|(n, one)| bases[n + 1..].iter().map(move |other| (one, other)));
+    let same = pairs.filter(|(one, other)| place(one.1) == place(other.1) && meet(one.0, other.0));
+    same.map(|(one, other)| {
+        let beside = name(&other.0.key);
+        problem(
+            one.0,
+            format!("which is first, it or {beside}, is not told, and marks or code points change"),
+        )
+    })
+    .collect()
 }
 
 /// Has the hooks lead to base chains, in their order.

@@ -31,6 +31,8 @@ pub(crate) struct Ruleset {
     /// Some connection may be translated.
     pub translates: bool,
     by_name: HashMap<Key, usize>,
+    /// Family and name of tables with flags.
+    flagged: HashSet<(String, String)>,
 }
 
 /// A chain.
@@ -83,6 +85,10 @@ impl Ruleset {
                 continue;
             };
             match kind.as_str() {
+                "table" if !about["flags"].is_null() => {
+                    let text = |name: &str| about[name].as_str().unwrap_or_default().to_owned();
+                    ruleset.flagged.insert((text("family"), text("name")));
+                }
                 "chain" => ruleset.add_chain(about)?,
                 "rule" => ruleset.add_rule(about)?,
                 "set" | "map" => ruleset.add_set(about)?,
@@ -146,6 +152,11 @@ impl Ruleset {
     /// The chain of a name.
     pub fn chain(&self, key: &Key) -> Option<&Chain> {
         self.by_name.get(key).map(|number| &self.chains[*number])
+    }
+
+    /// Whether a chain's table has flags: it may be dormant. Which ones, nft 1.0 does not tell.
+    pub fn is_flagged(&self, chain: &Chain) -> bool {
+        self.flagged.contains(&(chain.key.0.clone(), chain.key.1.clone()))
     }
 
     /// The base chains that transit of either family passes and that could do something to it, in

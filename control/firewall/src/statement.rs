@@ -1,6 +1,6 @@
 //! What a rule of nftables does: its statements beside conditions.
 
-use rules::{Log, Rate, RateMatch, Reject, Unit};
+use rules::{Family, Log, Rate, RateMatch, Reject, Unit};
 use serde_json::Value;
 use wire::{IcmpError, protocol};
 
@@ -42,7 +42,8 @@ pub(crate) enum Statement<'a> {
 pub(crate) enum Decides<'a> {
     Accept,
     Drop,
-    Reject(Reject),
+    /// With an error of one family, or of the packet's.
+    Reject(Reject, Option<Family>),
     Jump(&'a str),
     Goto(&'a str),
     Return,
@@ -78,7 +79,7 @@ pub(crate) fn verdict(statement: &Value) -> Result<Decides<'_>, Why> {
         "return" => Decides::Return,
         "jump" => Decides::Jump(target()?),
         "goto" => Decides::Goto(target()?),
-        "reject" => Decides::Reject(reject(about)?),
+        "reject" => Decides::Reject(reject(about)?, family(about)),
         "masquerade" | "snat" | "dnat" | "redirect" => return Err("it translates addresses".to_owned()),
         other => return Err(format!("the statement {other:?}")),
     })
@@ -99,6 +100,15 @@ const REJECTS: &[(&str, &str, u64, IcmpError)] = &[
     ("icmpv6", "addr-unreachable", 3, IcmpError::RefusedHost),
     ("icmpv6", "port-unreachable", 4, IcmpError::RefusedPort),
 ];
+
+/// The family of which a rejection is: nft leaves it away where it prints the kind.
+fn family(about: &Value) -> Option<Family> {
+    match about["type"].as_str() {
+        Some("icmp") => Some(Family::Ipv4),
+        Some("icmpv6") => Some(Family::Ipv6),
+        _ => None,
+    }
+}
 
 fn reject(about: &Value) -> Result<Reject, Why> {
     let (kind, asked) = (about["type"].as_str().unwrap_or("icmpx"), &about["expr"]);

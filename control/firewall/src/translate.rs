@@ -145,9 +145,13 @@ impl<'r> Translator<'r> {
             let possible = |n: usize| of_table[n] && met.iter().any(|of| of.possible_in(Family::BOTH[n]));
             Refused { why, families: [possible(0), possible(1)] }
         };
-        for statement in &rule.statements {
+        for (n, statement) in rule.statements.iter().enumerate() {
             match self.statement(key, statement, &mut writing) {
                 Ok(true) => {}
+                // A verdict map may say to continue.
+                Ok(false) if n + 1 < rule.statements.len() => {
+                    return Err(refused("what stands behind its verdict".to_owned(), &writing));
+                }
                 Ok(false) => break,
                 Err(why) => return Err(refused(why, &writing)),
             }
@@ -193,7 +197,7 @@ impl<'r> Translator<'r> {
             Statement::Mark(mark) => writing.effects.mark = Some(mark),
             Statement::Dscp { ipv6, value } => {
                 let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
-                writing.matches.retain_mut(|of| *of.family.get_or_insert(family) == family);
+                writing.of_family(family);
                 writing.effects.dscp = Some(value);
             }
             Statement::Verdict(decides) => {
@@ -250,7 +254,10 @@ impl<'r> Translator<'r> {
             Decides::Drop => Verdict::Drop,
             Decides::Return => Verdict::Return,
             Decides::Continue => return Ok(None),
-            Decides::Reject(kind) => {
+            Decides::Reject(kind, family) => {
+                if let Some(family) = family {
+                    writing.of_family(family);
+                }
                 if !writing.matches.iter().all(|of| statement::fits(kind, of)) {
                     return Err("a reset to what is not TCP".to_owned());
                 }
@@ -282,6 +289,11 @@ struct Writing {
 }
 
 impl Writing {
+    /// It is about packets of a family alone.
+    fn of_family(&mut self, family: Family) {
+        self.matches.retain_mut(|of| *of.family.get_or_insert(family) == family);
+    }
+
     /// More is asked for, or done, behind what was read: that is done before.
     fn goes_on(&mut self) -> Result<(), Why> {
         if self.rate.is_some() {

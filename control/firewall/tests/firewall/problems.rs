@@ -37,6 +37,7 @@ fn what_is_not_understood_is_named_with_its_handle_and_reason() {
         ("ip saddr @moving drop", "the set moving, which changes by itself"),
         ("ip ttl < 5 drop", "the TTL behind where it is decremented"),
         ("ip saddr & 255.0.0.255 == 10.0.0.1 drop", "the mask \"255.0.0.255\""),
+        ("ct state vmap { new : continue, established : accept } drop", "what stands behind its verdict"),
         ("notrack", "the statement \"notrack\""),
         ("meta mark 5 meta mark set 1 meta mark 1 accept", "a condition for what the rule has changed"),
     ] {
@@ -62,6 +63,12 @@ fn translation_and_interfaces_own_hooks_are_named() {
     assert_eq!(problems(nat), ["ip nat post: it translates addresses"]);
     let ingress = "table netdev x {\nchain i { type filter hook ingress device lo priority 0; drop; }\n}\n";
     assert_eq!(problems(ingress), ["netdev x i: it stands at the ingress of an interface"]);
+    let dormant = "table ip z {\nflags dormant\nchain fw { type filter hook forward priority 0; drop; }\n}\n";
+    assert_eq!(problems(dormant), ["ip z fw: its table has flags, of which nft does not tell"]);
+    let same = "table ip a {\nchain x { type filter hook forward priority 0; meta mark set 1; }\n}\n\
+        table ip b {\nchain y { type filter hook forward priority 0; meta mark 1 drop; }\n}\n";
+    let why = "which is first, it or ip b y, is not told, and marks or code points change";
+    assert_eq!(problems(same), [format!("ip a x: {why}")]);
     let idle = "table inet nat {\nchain none { }\nchain post { type nat hook postrouting priority 100; oifname \"a\" goto none; }\n\
         chain fw { type filter hook forward priority 0; ct status dnat accept; drop; }\n}\n";
     assert_eq!(rules(idle), ["jump inet nat fw", "drop"], "nothing is translated");
@@ -99,6 +106,7 @@ fn rules_come_to_what_they_mean() {
              limit rate 5/minute log prefix \"x\"\n\
              log prefix \"y\" tcp dport 22 counter reject with tcp reset\n\
              iifname . oifname vmap { \"a\" . \"b\" : goto sub }\n\
+             udp dport 9 reject with icmp type host-unreachable\n\
              tcp dport { 1, 3-5 } tcp dport != 4 meta nfproto ipv4 accept\n\
              meta l4proto icmp icmp type echo-request accept"
         )),
@@ -111,6 +119,7 @@ fn rules_come_to_what_they_mean() {
             "reject with tcp-reset tcp to any port 22",
             "jump inet filter sub in a out b",
             "drop in a out b",
+            "reject with host-unreachable ip udp to any port 9",
             "accept ip tcp to any port 1,3,5",
             "accept ip icmp type echo-request",
             "drop",

@@ -26,7 +26,11 @@ pub(crate) enum Statement<'a> {
         rate: RateMatch,
         rounded: bool,
     },
-    Log(Log),
+    /// A line in the log, which begins with the prefix.
+    Log {
+        log: Log,
+        prefix: Option<&'a str>,
+    },
     Mark(u32),
     Dscp {
         ipv6: bool,
@@ -60,7 +64,7 @@ pub(crate) fn read(statement: &Value) -> Result<Statement<'_>, Why> {
         // The filter's rules count by themselves, and flows are carried by themselves.
         "counter" | "flow" | "comment" => Statement::Nothing,
         "limit" => limit(about)?,
-        "log" => Statement::Log(log(about)?),
+        "log" => Statement::Log { log: log(about)?, prefix: about["prefix"].as_str() },
         "mangle" => mangle(about)?,
         "xt" => return Err("what iptables says in its own words".to_owned()),
         _ => Statement::Verdict(verdict(statement)?),

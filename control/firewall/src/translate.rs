@@ -193,7 +193,12 @@ impl<'r> Translator<'r> {
                 writing.goes_on()?;
                 (writing.rate, writing.rounded) = (Some(rate), rounded);
             }
-            Statement::Log(log) => writing.effects.log = Some(log),
+            Statement::Log { log, prefix } => {
+                // Lines begin with the rule's name, behind which the log puts a colon.
+                let prefix = prefix.map(|prefix| prefix.trim().trim_end_matches(':').to_owned());
+                writing.prefix = prefix.filter(|prefix| !prefix.is_empty());
+                writing.effects.log = Some(log);
+            }
             Statement::Mark(mark) => writing.effects.mark = Some(mark),
             Statement::Dscp { ipv6, value } => {
                 let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
@@ -283,6 +288,8 @@ struct Writing {
     /// The rate is not quite what was asked for.
     rounded: bool,
     effects: Effects,
+    /// What lines in the log begin with.
+    prefix: Option<String>,
     /// The verdict is to go elsewhere, and not to come back.
     goes: bool,
     rules: Vec<Rule>,
@@ -337,7 +344,8 @@ impl Writing {
                 return Err("a goto by what may be another the next moment".to_owned());
             }
             let effects = effects.clone();
-            self.rules.push(Rule { matches, effects, verdict: verdict.clone(), ..self.form.clone() });
+            let name = effects.log.as_ref().and(self.prefix.clone());
+            self.rules.push(Rule { matches, effects, verdict: verdict.clone(), name, ..self.form.clone() });
             if self.goes {
                 // What comes back from there goes on behind this chain.
                 let verdict = Some(Verdict::Return);

@@ -18,7 +18,8 @@ fn problems(ruleset: &str) -> Vec<String> {
 fn rules(ruleset: &str) -> Vec<String> {
     let adopted = super::adopted(ruleset);
     assert_eq!(adopted.problems, [], "{ruleset}");
-    adopted.filter.rules().map(|(_, rule)| rule.to_string()).collect()
+    let named = |rule: &rules::Rule| rule.name.as_ref().map_or(String::new(), |name| format!(" name {name}"));
+    adopted.filter.rules().map(|(_, rule)| format!("{rule}{}", named(rule))).collect()
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn rules_come_to_what_they_mean() {
         rules(&forward(
             "ct state vmap { established : accept, invalid : drop }\n\
              limit rate 5/minute log prefix \"x\"\n\
-             log prefix \"y\" tcp dport 22 counter reject with tcp reset\n\
+             log prefix \"y out: \" tcp dport 22 counter reject with tcp reset\n\
              iifname . oifname vmap { \"a\" . \"b\" : goto sub }\n\
              udp dport 9 reject with icmp type host-unreachable\n\
              tcp dport { 1, 3-5 } tcp dport != 4 meta nfproto ipv4 accept\n\
@@ -114,8 +115,8 @@ fn rules_come_to_what_they_mean() {
             "jump inet filter fw",
             "drop state invalid",
             "accept state established",
-            "log at most 1pps",
-            "log",
+            "log at most 1pps name x",
+            "log name y out",
             "reject with tcp-reset tcp to any port 22",
             "jump inet filter sub in a out b",
             "drop in a out b",

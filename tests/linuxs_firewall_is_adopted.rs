@@ -214,3 +214,29 @@ fn behind_the_routers_own_rules() {
     .unwrap();
     assert!(!arrives(&net, "10.2.0.2", 7805));
 }
+
+#[test]
+fn and_what_is_expected_is_judged_by_it() {
+    let expect = "[expect]\nsentences = '''\n10.2.0.2 udp 7777 from 10.1.0.2 in left is forwarded\n\
+                  10.2.0.2 udp 7778 from 10.1.0.2 in left is forwarded\n'''\n";
+    let net = Line::stopped("adopted-expect", &(config() + expect));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    load(&net, WALL);
+    let net = net.started();
+    let holds = || -> Vec<bool> {
+        let all = net.router.show("expect").unwrap();
+        all.as_array().unwrap().iter().map(|one| one["holds"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(holds(), [true, false], "{}", net.router.ask("show expect").unwrap());
+    let told = net.router.ask("show expect").unwrap();
+    assert!(told.contains("dropped by rule policy (inet wall forward"), "{told}");
+    // What flows now is no other by rules of one's own that change nothing.
+    net.reachable();
+    assert!(arrives(&net, "10.2.0.2", 7777));
+    net.router.configure(&format!("{}[filter.forward]\nrules = 'count udp'\n", config() + expect)).unwrap();
+    let forecast = net.router.ask("reload --dry-run").unwrap();
+    assert!(forecast.contains("none would be dropped that is not dropped now\n"), "{forecast}");
+    assert!(!forecast.contains("would pass"), "{forecast}");
+}

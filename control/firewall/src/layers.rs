@@ -98,7 +98,7 @@ fn lay(filter: &mut Filter, bases: &[(&Chain, &Base)], numbers: &[usize], adopte
             // Its policy: no rule jumps to a base chain, so what returns from it comes to that.
             let returns = layer.rules.iter_mut().filter(|rule| rule.verdict == Some(Verdict::Return));
             returns.for_each(|rule| rule.verdict = Some(Verdict::Drop));
-            layer.rules.push(Rule { comment: Some("its policy".to_owned()), ..rule(None, Verdict::Drop) });
+            layer.rules.push(Rule { name: Some("policy".to_owned()), ..rule(None, Verdict::Drop) });
         }
         let jump = Verdict::Jump { chain: name(&chain.key), number: numbers[n] };
         filter.chains[hook_of(base) as usize].rules.push(rule(family, jump));

@@ -96,7 +96,7 @@ fn chains_of_one_hook_stand_one_behind_the_other() {
     let chain = |name: &str| adopted.filter.chains.iter().find(|chain| chain.name == name).unwrap();
     assert!(chain("inet b y").base && !chain("ip a x").base, "only what another stands behind goes on");
     let policy = chain("ip a x").rules.last().unwrap();
-    assert_eq!((policy.to_string().as_str(), policy.comment.as_deref()), ("drop", Some("its policy")));
+    assert_eq!((policy.to_string().as_str(), policy.name.as_deref()), ("drop", Some("policy")));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn rules_come_to_what_they_mean() {
             "reject with host-unreachable ip udp to any port 9",
             "accept ip tcp to any port 1,3,5",
             "accept ip icmp type echo-request",
-            "drop",
+            "drop name policy",
             "return",
         ]
     );

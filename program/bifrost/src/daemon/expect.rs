@@ -1,16 +1,19 @@
 //! `[expect]`: whether sentences hold by a configuration and by what Linux has now.
 //!
-//! What is asked are the candidate's rules and its translation, over the routes, addresses and
-//! interfaces that there are. These are taken from the control thread in slices; the rest is done
-//! by who asks, on what was taken, so that it holds nobody up.
+//! What is asked are the candidate's rules and its translation, behind Linux's own firewall where
+//! that is adopted, over the routes, addresses and interfaces that there are. These are taken from
+//! the control thread in slices; the rest is done by who asks, on what was taken, so that it holds
+//! nobody up.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use config::Router;
+use config::{Foreign, Router};
+use firewall::Adopted;
 use ipnet::IpNet;
 use mirror::show;
 use nat::{Action, Rule};
+use rules::Filter;
 use rules::expect::{Aim, Ground, Judge, Judgement, Lead, Routes, Sentence, Target, To};
 
 use super::control::{Control, Door};
@@ -117,7 +120,11 @@ impl Reloading {
             return Ok(Vec::new());
         }
         let ground = self.ground(door, router)?;
-        Ok(judged(router, ground, sentences))
+        let firewall = match router.linux_filter {
+            Foreign::Adopt => self.on_control(door, |control| Ok(control.forwarding.firewall.clone()))?,
+            Foreign::Respect | Foreign::Ignore => Adopted::default(),
+        };
+        Ok(judged(&firewall.behind(&router.filter), ground, sentences))
     }
 
     /// What there is now, around a configuration.
@@ -153,14 +160,14 @@ impl Control {
 /// addresses and routes.
 pub fn offline(router: &Router) -> Vec<Judged> {
     let ground = Ground { aims: aims(router, &[]), ..Ground::default() };
-    judged(router, ground, &router.expect)
+    judged(&router.filter, ground, &router.expect)
 }
 
-fn judged(router: &Router, mut ground: Ground, sentences: &[Sentence]) -> Vec<Judged> {
-    let matches = router.filter.rules().map(|(_, rule)| &rule.matches);
+fn judged(filter: &Filter, mut ground: Ground, sentences: &[Sentence]) -> Vec<Judged> {
+    let matches = filter.rules().map(|(_, rule)| &rule.matches);
     let matches = matches.chain(sentences.iter().map(|sentence| &sentence.matches));
     ground.learn(matches.flat_map(|matches| [&matches.in_ports, &matches.out_ports]).flatten());
-    let judge = Judge::new(&router.filter, &ground);
+    let judge = Judge::new(filter, &ground);
     sentences.iter().map(|sentence| (sentence.clone(), judge.judge(sentence))).collect()
 }
 

@@ -68,7 +68,7 @@ impl Control {
         let mut before = Filter::clone(compiled.filter());
         // Members may have come and gone since it was compiled.
         before.sets = compiled.sets().to_vec();
-        let mut filter = after.filter.clone();
+        let mut filter = forwarding.firewall.behind(&after.filter);
         filter.resolve(|word| {
             let means =
                 |name: &str| word.strip_suffix('*').map_or(word == name, |start| name.starts_with(start));

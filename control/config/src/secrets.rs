@@ -28,7 +28,8 @@ impl fmt::Debug for Secret {
 }
 
 /// Keys whose values nobody is to read, wherever they stand.
-const SECRET: [&str; 5] = ["key", "secret", "password", "private_key", "preshared_key"];
+const SECRET: [&str; 7] =
+    ["key", "secret", "password", "area_password", "domain_password", "private_key", "preshared_key"];
 /// Where a `private_key` is no secret, but the file that has it.
 const NAMES_FILES: &str = "api";
 /// What is shown in the place of a secret.
@@ -126,6 +127,7 @@ fn in_value(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::{Key, Shape, What};
 
     const TEXT: &str = "# a comment\n[paths]\nkey = \"0123456789\" # mine\n[[port]]\nname = \"m0\"\n\
                         memif = { socket = \"/s\", secret = 'x' }\n\
@@ -140,6 +142,22 @@ mod tests {
             (&before, after),
             (&expected, expected.replace("secret = \"***\"", "secret = \"*** another\""))
         );
+    }
+
+    /// Whether all secrets among these keys are covered; those that are not.
+    fn bare(keys: &[Key]) -> Vec<&'static str> {
+        let of = |key: &Key| match &key.shape {
+            Shape::Text(What::Secret | What::Hidden) if !is_secret(key.name) => vec![key.name],
+            Shape::Table(keys) | Shape::Inline(keys) => bare(keys),
+            Shape::Named { keys, .. } | Shape::Listed { keys, .. } => bare(keys),
+            _ => Vec::new(),
+        };
+        keys.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn every_secret_of_the_schema_is_covered() {
+        assert_eq!(bare(crate::schema::ROOT), Vec::<&str>::new());
     }
 
     #[test]

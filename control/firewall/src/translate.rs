@@ -67,8 +67,8 @@ impl<'r> Translator<'r> {
         }
         if let Some(key) = self.too_deep() {
             let why = format!("jumps that are nested more than {DEEPEST} deep");
-            let (families, chain) = (families(&key), name(&key));
-            self.problems.push(Problem { families, chain, handle: None, why });
+            // No ruleset that Linux has taken is like that: nothing of it is believed.
+            self.problems.push(Problem { families: [true; 2], chain: name(&key), handle: None, why });
             return Vec::new();
         }
         for key in self.reached.keys() {
@@ -229,9 +229,7 @@ impl<'r> Translator<'r> {
         });
         let pairs: Vec<(&Value, &Value)> = pairs.collect::<Result<_, Why>>()?;
         let any = |value: &Value| value.as_str() == Some("*");
-        let comes_back = |verdict: &Value| {
-            verdict["accept"].is_null() && verdict.get("jump").or(verdict.get("continue")).is_some()
-        };
+        let comes_back = |verdict: &Value| verdict.get("jump").or(verdict.get("continue")).is_some();
         if pairs.iter().any(|(value, _)| any(value)) && pairs.iter().any(|(_, verdict)| comes_back(verdict)) {
             return Err("a map with jumps and a verdict for all the rest".to_owned());
         }

@@ -337,7 +337,7 @@ pub(super) fn twice<T: PartialEq + std::fmt::Display>(
     }
 }
 
-/// A secret: a text, or a file that has it.
+/// A secret: a text, or where it is, in a file or in the environment.
 pub(crate) fn secret(
     page: &mut Page,
     keys: &mut Section,
@@ -345,25 +345,13 @@ pub(crate) fn secret(
     most: usize,
     files: &mut Files,
 ) -> Option<Secret> {
-    let expected = format!("1 to {most} letters without spaces, or {{ file = \"...\" }} that has them");
+    let expected = format!(
+        "1 to {most} letters without spaces, or {{ file = \"...\" }} or {{ env = \"...\" }} that has them"
+    );
     let value = keys.value(key)?;
     let (text, at) = match value.get_ref() {
         DeValue::String(text) => (text.to_string(), value.span()),
-        DeValue::Table(table) => {
-            let mut inner = Section::new(key, value.span(), table);
-            let file = inner.text(page, "file", "the path of a file", |text| Ok(text.to_owned()));
-            let file = inner.require(page, "file", file, "the path of a file");
-            inner.finish(page);
-            let file = file?;
-            match files(Path::new(&file.value)) {
-                Ok(text) => (text.trim_end().to_owned(), file.at),
-                Err(error) => {
-                    let message = format!("cannot read {:?}: {error}", file.value);
-                    page.wrong(file.at, message, Hint::expected("a file that has it"));
-                    return None;
-                }
-            }
-        }
+        DeValue::Table(table) => elsewhere(page, Section::new(key, value.span(), table), files)?,
         other => {
             let message = format!("{key} cannot be {}", kind_of(other));
             page.wrong(value.span(), message, Hint::expected(expected));
@@ -375,4 +363,35 @@ pub(crate) fn secret(
         return None;
     }
     Some(Secret::new(text))
+}
+
+/// What a file or the environment has, and where that is said.
+fn elsewhere(page: &mut Page, mut keys: Section, files: &mut Files) -> Option<(String, Range<usize>)> {
+    let file = keys.text(page, "file", "the path of a file", |text| Ok(text.to_owned()));
+    let variable = keys.text(page, "env", "the name of a variable", |text| Ok(text.to_owned()));
+    let at = keys.at.clone();
+    keys.finish(page);
+    let (at, text, has) = match (file, variable) {
+        (Some(file), None) => {
+            let text = files(Path::new(&file.value)).map_err(|error| error.to_string());
+            (file.at, text.map_err(|why| format!("cannot read {:?}: {why}", file.value)), "a file that has it")
+        }
+        (None, Some(variable)) => {
+            let text = std::env::var(&variable.value);
+            let text = text.map_err(|_| format!("the environment here has no {}", variable.value));
+            (variable.at, text, "a variable that the daemon is started with")
+        }
+        _ => {
+            let hint = Hint::expected("either file = \"...\" or env = \"...\"");
+            page.wrong(at, "where it is, is to be said once", hint);
+            return None;
+        }
+    };
+    match text {
+        Ok(text) => Some((text.trim_end().to_owned(), at)),
+        Err(message) => {
+            page.wrong(at, message, Hint::expected(has));
+            None
+        }
+    }
 }

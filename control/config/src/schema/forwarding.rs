@@ -23,7 +23,7 @@ static MEMIF: &[Key] = &[
     word("role", &["server", "client"], "a server listens, a client connects and decides on rings")
         .or("\"server\""),
     number("id", 0, U32, "the interface's number, the same on both sides").or("0"),
-    text("secret", What::Secret, "what a client must know, at most 24 bytes"),
+    text("secret", What::Hidden, "what a client must know, at most 24 bytes"),
     number("ring", 2, 16_384, "descriptors in each ring, a power of two").or("1024"),
     number("buffer", 64, 65_536, "bytes of each descriptor").or("2048"),
     word("trusted", ON_OFF, "take memory that the peer could shrink").or("\"off\""),

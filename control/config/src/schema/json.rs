@@ -63,6 +63,13 @@ fn value(shape: &Shape) -> Value {
         Shape::Text(What::Cores) => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "integer" } }] })
         }
+        Shape::Text(What::Secret) => json!({ "anyOf": [{ "type": "string" }, {
+            "type": "object",
+            "additionalProperties": false,
+            "properties": { "file": { "type": "string" }, "env": { "type": "string" } },
+            "minProperties": 1,
+            "maxProperties": 1,
+        }] }),
         Shape::Text(_) => json!({ "type": "string" }),
         Shape::List(What::Network | What::Origin) => items(&["string", "object"]),
         Shape::List(What::Number) => items(&["integer", "string"]),

@@ -20,7 +20,7 @@ pub(super) static TABLES: &[Key] = &[
 
 pub(super) static PATHS: &[Key] = &[text(
     "key",
-    What::Secret,
+    What::Hidden,
     "what the choice is made with: 8 to 1024 letters; routers with the same key choose alike",
 )];
 

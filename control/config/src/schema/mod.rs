@@ -131,8 +131,10 @@ pub enum What {
     Ports,
     /// Cores of the machine.
     Cores,
-    /// What nobody else is to know.
+    /// What nobody else is to know: it may be in a file, or in the environment.
     Secret,
+    /// The same, in the file alone.
+    Hidden,
     /// A prefix, in a list of BGP's also with more: `{ prefix = "192.0.2.0/24", route_map = "out" }`.
     Network,
     /// Where routes come from, also with more: `{ from = "static", metric = 10 }`.
@@ -166,7 +168,7 @@ impl What {
             What::Protocol => "PROTOCOL",
             What::Ports => "PORTS",
             What::Cores => "CORES",
-            What::Secret => "SECRET",
+            What::Secret | What::Hidden => "SECRET",
             What::Network => "PREFIX",
             What::Origin => "PROTOCOL",
             What::Number => "NUMBER",
@@ -196,7 +198,7 @@ impl What {
             What::Protocol => "a protocol, such as tcp",
             What::Ports => "ports, such as 443 or 2000-2001",
             What::Cores => "cores, such as 1-3 or 2-5,8",
-            What::Secret => "a secret",
+            What::Secret | What::Hidden => "a secret",
             What::Network => "a prefix, such as 192.0.2.0/24",
             What::Origin => "where routes come from, such as connected or static",
             What::Number => "a whole number",

@@ -27,7 +27,7 @@ pub(super) static SYSTEM: &[Key] = &[
 
 static USER: &[Key] = &[
     word("role", &ROLES, "what may be done at the control socket").needed(),
-    text("password", What::Secret, "the hash of the password; without it there is none"),
+    text("password", What::Hidden, "the hash of the password; without it there is none"),
     list("keys", What::Words, "public keys of OpenSSH's"),
     word("shell", &SHELLS, "the router's command line, or bash").or("\"cli\""),
 ];

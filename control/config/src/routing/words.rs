@@ -374,7 +374,11 @@ fn elsewhere(page: &mut Page, mut keys: Section, files: &mut Files) -> Option<(S
     let (at, text, has) = match (file, variable) {
         (Some(file), None) => {
             let text = files(Path::new(&file.value)).map_err(|error| error.to_string());
-            (file.at, text.map_err(|why| format!("cannot read {:?}: {why}", file.value)), "a file that has it")
+            (
+                file.at,
+                text.map_err(|why| format!("cannot read {:?}: {why}", file.value)),
+                "a file that has it",
+            )
         }
         (None, Some(variable)) => {
             let text = std::env::var(&variable.value);

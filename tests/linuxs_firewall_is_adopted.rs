@@ -127,6 +127,7 @@ fn a_change_is_followed_and_nothing_passes_between() {
     let mut python = net.customer.command("python3");
     python.args(["-c", SENDER]);
     let mut sender = net.customer.spawn("sender", python).unwrap();
+    let sent = || net.customer.interface_number("eth0", "statistics/tx_packets").unwrap();
     for round in 0..4 {
         let mark = if round % 2 == 0 { "ct mark 5 drop" } else { "" };
         let ruleset = WALL.replace("ct state vmap", &format!("{mark}\nct state vmap"));
@@ -137,7 +138,13 @@ fn a_change_is_followed_and_nothing_passes_between() {
             lanes => Err(format!("{lanes:?}")),
         })
         .unwrap();
-        std::thread::sleep(Duration::from_millis(300));
+        // The stream goes on for a while, past these rules.
+        let before = sent();
+        wait_for("some hundred datagrams more", Duration::from_secs(10), || match sent() - before {
+            300.. => Ok(()),
+            few => Err(format!("{few} were sent")),
+        })
+        .unwrap();
     }
     assert!(sink.has_received(1, Duration::from_millis(100)).is_err(), "something passed");
     sender.kill();
@@ -153,7 +160,8 @@ fn a_change_is_followed_and_nothing_passes_between() {
 
 #[test]
 fn what_is_not_understood_is_linuxs_by_family_and_named() {
-    let ruleset = "table ip old {\n chain forward { type filter hook forward priority 0; udp dport 7777 drop; ct mark 7 drop; }\n}\n\
+    let ruleset = "table ip old {\n chain forward { type filter hook forward priority 0;\n\
+                   udp dport 7777 drop; ct mark 7 drop; }\n}\n\
         table ip6 new {\n chain forward { type filter hook forward priority 0; udp dport 7778 drop; }\n}\n";
     let Some(net) = behind("adopted-half", ruleset) else { return };
     wait_for("IPv4 to be Linux's", Duration::from_secs(3), || match lanes(&net) {

@@ -8,91 +8,12 @@ use rules::{Address, Family, Flags, Icmp, Interface, List, Mark, Match, Span, fr
 use serde_json::Value;
 use wire::protocol;
 
+use crate::Why;
+use crate::field::{Field, Operator};
 use crate::value::{self, Kind};
-
-/// Why something is not understood.
-pub(crate) type Why = String;
 
 /// The most alternatives of one rule.
 const MOST: usize = 4096;
-/// The bits of `frag-off` that say where a fragment begins.
-const OFFSET: u32 = 0x1fff;
-
-/// What of a packet is asked for.
-#[derive(Clone, Debug)]
-pub(crate) enum Key {
-    Address {
-        destination: bool,
-        ipv6: bool,
-    },
-    /// Of these protocols; of whichever the rule asked for before where there is none.
-    Port {
-        destination: bool,
-        of: Option<u8>,
-    },
-    /// The source's and the destination's in one number, as nft joins them.
-    Ports,
-    Protocol {
-        family: Option<Family>,
-    },
-    Family,
-    Length {
-        family: Option<Family>,
-    },
-    Ttl {
-        family: Family,
-    },
-    Dscp {
-        family: Family,
-    },
-    Flags {
-        mask: u8,
-    },
-    IcmpType {
-        ipv6: bool,
-    },
-    IcmpCode {
-        ipv6: bool,
-    },
-    Input,
-    Output,
-    State,
-    Mark {
-        mask: u32,
-    },
-    Offset,
-}
-
-/// How it is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
-    /// It is one of these.
-    Is,
-    /// It is none of these.
-    Not,
-    /// It has one of these bits.
-    Has,
-    Below,
-    Above,
-    AtMost,
-    AtLeast,
-}
-
-impl Operator {
-    pub fn read(text: &str) -> Result<Operator, Why> {
-        Ok(match text {
-            "==" => Operator::Is,
-            "!=" => Operator::Not,
-            "in" => Operator::Has,
-            "<" => Operator::Below,
-            ">" => Operator::Above,
-            "<=" => Operator::AtMost,
-            ">=" => Operator::AtLeast,
-            other => return Err(format!("the comparison {other:?}")),
-        })
-    }
-}
-
 /// A set of addresses that a rule names.
 pub(crate) trait Sets {
     /// What a rule says that asks for the members of a set.
@@ -101,110 +22,25 @@ pub(crate) trait Sets {
     fn elements(&self, name: &str) -> Result<Vec<Value>, Why>;
 }
 
-/// The parts of what an expression asks for: several for a concatenation.
-pub(crate) fn keys(left: &Value) -> Result<Vec<Key>, Why> {
-    match left["concat"].as_array() {
-        Some(parts) => parts.iter().map(key).collect(),
-        None => Ok(vec![key(left)?]),
-    }
-}
-
-fn key(left: &Value) -> Result<Key, Why> {
-    if let Some([of, mask]) = left["&"].as_array().map(Vec::as_slice) {
-        return masked(key(of).or_else(|why| offset(of).ok_or(why))?, mask);
-    }
-    let unknown = || format!("it asks for {}", in_words(left));
-    if let Some(name) = left["meta"]["key"].as_str() {
-        return Ok(match name {
-            "iifname" | "iif" => Key::Input,
-            "oifname" | "oif" => Key::Output,
-            "l4proto" => Key::Protocol { family: None },
-            "nfproto" | "protocol" => Key::Family,
-            "length" => Key::Length { family: None },
-            "mark" => Key::Mark { mask: u32::MAX },
-            _ => return Err(unknown()),
-        });
-    }
-    if left["ct"]["key"] == "state" {
-        return Ok(Key::State);
-    }
-    let payload = &left["payload"];
-    if payload["base"] == "th" && payload["offset"] == 0 && payload["len"] == 32 {
-        return Ok(Key::Ports);
-    }
-    let (Some(of), Some(field)) = (payload["protocol"].as_str(), payload["field"].as_str()) else {
-        return Err(unknown());
-    };
-    let ipv6 = of == "ip6" || of == "icmpv6";
-    let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
-    Ok(match (of, field) {
-        ("ip" | "ip6", "saddr") => Key::Address { destination: false, ipv6 },
-        ("ip" | "ip6", "daddr") => Key::Address { destination: true, ipv6 },
-        ("ip", "protocol") => Key::Protocol { family: Some(family) },
-        ("ip", "length") => Key::Length { family: Some(family) },
-        ("ip", "ttl") | ("ip6", "hoplimit") => Key::Ttl { family },
-        ("ip" | "ip6", "dscp") => Key::Dscp { family },
-        ("tcp", "flags") => Key::Flags { mask: u8::MAX },
-        ("icmp" | "icmpv6", "type") => Key::IcmpType { ipv6 },
-        ("icmp" | "icmpv6", "code") => Key::IcmpCode { ipv6 },
-        ("th", "sport" | "dport") => Key::Port { destination: field == "dport", of: None },
-        (of, "sport" | "dport") => {
-            let of = protocol::number(of).filter(|of| protocol::has_ports(*of)).ok_or_else(unknown)?;
-            Key::Port { destination: field == "dport", of: Some(of) }
-        }
-        _ => return Err(unknown()),
-    })
-}
-
-/// Where fragments begin, of which only some bits are understood.
-fn offset(left: &Value) -> Option<Key> {
-    let payload = &left["payload"];
-    (payload["protocol"] == "ip" && payload["field"] == "frag-off").then_some(Key::Offset)
-}
-
-fn masked(key: Key, mask: &Value) -> Result<Key, Why> {
-    let kind = if matches!(key, Key::Flags { .. }) { Kind::Flags } else { Kind::Plain };
-    let bits = value::number(kind, mask).ok_or_else(|| format!("the mask {mask}"))?;
-    match key {
-        Key::Flags { .. } => Ok(Key::Flags { mask: bits as u8 }),
-        Key::Mark { .. } => Ok(Key::Mark { mask: bits }),
-        Key::Offset if bits == OFFSET => Ok(Key::Offset),
-        _ => Err(format!("the mask {bits:#x}")),
-    }
-}
-
-/// An expression, short enough for a line.
-pub(crate) fn in_words(expression: &Value) -> String {
-    let Some((kind, about)) = expression.as_object().and_then(|object| object.iter().next()) else {
-        return expression.to_string();
-    };
-    let text = |name: &str| about[name].as_str();
-    match (text("protocol"), text("field"), text("key").or(text("name"))) {
-        (Some(protocol), Some(field), _) => format!("{protocol} {field}"),
-        (_, _, Some(name)) => format!("{kind} {name}"),
-        _ => kind.clone(),
-    }
-}
-
 /// Narrows alternatives to what is asked for. `right` is a value, a set, or the name of one.
 pub(crate) fn narrow(
     alternatives: &mut Vec<Match>,
-    keys: &[Key],
+    fields: &[Field],
     operator: Operator,
     right: &Value,
     sets: &mut impl Sets,
 ) -> Result<(), Why> {
     let named = right.as_str().and_then(|text| text.strip_prefix('@'));
-    match keys {
-        [key @ Key::Address { .. }] if let Some(name) = named => {
+    match fields {
+        [field @ Field::Address { .. }] if let Some(name) = named => {
             let items = vec![sets.address(name)?];
-            each(alternatives, |alternative| addresses(alternative, key, operator, &items))
+            each(alternatives, |alternative| addresses(alternative, field, operator, &items))
         }
-        [key] => {
+        [field] => {
             let elements = elements(right, sets)?;
-            each(alternatives, |alternative| condition(alternative, key, operator, &elements))
+            each(alternatives, |alternative| condition(alternative, field, operator, &elements))
         }
-        [Key::IcmpType { ipv6 }, Key::IcmpCode { .. }] if operator == Operator::Not => {
+        [Field::IcmpType { ipv6 }, Field::IcmpCode { .. }] if operator == Operator::Not => {
             let elements = elements(right, sets)?;
             let items = elements.iter().map(|element| types_and_codes(*ipv6, element));
             let items = items.collect::<Result<Vec<Icmp>, Why>>()?;
@@ -212,12 +48,12 @@ pub(crate) fn narrow(
                 icmp(alternative, *ipv6, List { not: true, items: items.clone() })
             })
         }
-        keys if operator == Operator::Is => {
+        fields if operator == Operator::Is => {
             let elements = elements(right, sets)?;
             let mut narrowed = Vec::new();
             for element in &elements {
                 let mut of_it = alternatives.clone();
-                concatenated(&mut of_it, keys, element)?;
+                concatenated(&mut of_it, fields, element)?;
                 narrowed.append(&mut of_it);
                 bounded(&narrowed)?;
             }
@@ -231,22 +67,22 @@ pub(crate) fn narrow(
 /// Narrows alternatives to one element.
 pub(crate) fn element(
     alternatives: &mut Vec<Match>,
-    keys: &[Key],
+    fields: &[Field],
     element: &Value,
     sets: &mut impl Sets,
 ) -> Result<(), Why> {
-    match keys {
-        [_] => narrow(alternatives, keys, Operator::Is, element, sets),
-        keys => concatenated(alternatives, keys, element),
+    match fields {
+        [_] => narrow(alternatives, fields, Operator::Is, element, sets),
+        fields => concatenated(alternatives, fields, element),
     }
 }
 
-fn concatenated(alternatives: &mut Vec<Match>, keys: &[Key], element: &Value) -> Result<(), Why> {
+fn concatenated(alternatives: &mut Vec<Match>, fields: &[Field], element: &Value) -> Result<(), Why> {
     let parts = value::bare(element)["concat"].as_array();
-    let parts = parts.filter(|parts| parts.len() == keys.len()).ok_or("an element without its parts")?;
-    for (key, part) in keys.iter().zip(parts) {
+    let parts = parts.filter(|parts| parts.len() == fields.len()).ok_or("an element without its parts")?;
+    for (field, part) in fields.iter().zip(parts) {
         each(alternatives, |alternative| {
-            condition(alternative, key, Operator::Is, std::slice::from_ref(part))
+            condition(alternative, field, Operator::Is, std::slice::from_ref(part))
         })?;
     }
     Ok(())
@@ -287,7 +123,7 @@ fn elements(right: &Value, sets: &impl Sets) -> Result<Vec<Value>, Why> {
 }
 
 /// Asks one alternative for a condition more; whether a packet may still match.
-fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) -> Result<bool, Why> {
+fn condition(of: &mut Match, field: &Field, operator: Operator, elements: &[Value]) -> Result<bool, Why> {
     let not = operator == Operator::Not;
     let equal = || match operator {
         Operator::Is | Operator::Not => Ok(()),
@@ -297,16 +133,20 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
         let number = |element| value::number(kind, element).ok_or_else(|| format!("the value {element}"));
         elements.iter().map(number).collect::<Result<Vec<u32>, Why>>()
     };
-    match *key {
-        Key::Address { .. } => {
+    let small = |kind: Kind| {
+        let one = |number: u32| u8::try_from(number).map_err(|_| format!("the value {number}"));
+        numbers(kind)?.into_iter().map(one).collect::<Result<Vec<u8>, Why>>()
+    };
+    match *field {
+        Field::Address { .. } => {
             let nets = elements
                 .iter()
                 .map(|element| value::prefixes(element).ok_or_else(|| format!("the address {element}")));
             let nets: Vec<Vec<IpNet>> = nets.collect::<Result<_, Why>>()?;
             let items: Vec<Address> = nets.into_iter().flatten().map(Address::Net).collect();
-            addresses(of, key, operator, &items)
+            addresses(of, field, operator, &items)
         }
-        Key::Port { destination, of: above } => {
+        Field::Port { destination, of: above } => {
             let possible = match above {
                 Some(number) => protocols(of, List { not: false, items: vec![number] }),
                 None => true,
@@ -318,7 +158,7 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             let field = if destination { &mut of.destination_ports } else { &mut of.source_ports };
             Ok(possible && within(field, wanted))
         }
-        Key::Ports => {
+        Field::Ports => {
             has_ports(of)?;
             let numbers = numbers(Kind::Plain)?;
             let (Operator::Is, [both]) = (operator, numbers.as_slice()) else {
@@ -329,12 +169,12 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             Ok(within(&mut of.source_ports, one(both >> 16))
                 && within(&mut of.destination_ports, one(both & 0xffff)))
         }
-        Key::Protocol { family } => {
+        Field::Protocol { family } => {
             equal()?;
-            let items = numbers(Kind::Protocol)?.into_iter().map(|number| number as u8).collect();
+            let items = small(Kind::Protocol)?;
             Ok(family.is_none_or(|family| is_of(of, family)) && protocols(of, List { not, items }))
         }
-        Key::Family => {
+        Field::Family => {
             equal()?;
             let named = |element: &Value| match element.as_str() {
                 Some("ipv4" | "ip") => Some(Family::Ipv4),
@@ -354,21 +194,21 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
                 _ => true,
             })
         }
-        Key::Length { family } => {
+        Field::Length { family } => {
             let wanted = spans(operator, elements)?;
             Ok(family.is_none_or(|family| is_of(of, family)) && within(&mut of.length, wanted))
         }
-        Key::Ttl { family } => {
+        Field::Ttl { family } => {
             let wanted = spans(operator, elements)?;
             Ok(is_of(of, family) && within(&mut of.ttl, wanted))
         }
-        Key::Dscp { family } => {
+        Field::Dscp { family } => {
             equal()?;
-            let items = numbers(Kind::Dscp)?.into_iter().map(|number| number as u8).collect();
+            let items = small(Kind::Dscp)?;
             Ok(is_of(of, family) & once(&mut of.dscp, List { not, items }, "code points")?)
         }
-        Key::Flags { mask } => {
-            let bits = numbers(Kind::Flags)?.into_iter().map(|bits| bits as u8);
+        Field::Flags { mask } => {
+            let bits = small(Kind::Flags)?.into_iter();
             let items: Vec<Flags> = match operator {
                 Operator::Is | Operator::Not => {
                     bits.filter(|set| set & !mask == 0).map(|set| Flags { set, mask }).collect()
@@ -386,7 +226,7 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             }
             Ok(possible & once(&mut of.flags, List { not, items }, "flags")?)
         }
-        Key::IcmpType { ipv6 } => {
+        Field::IcmpType { ipv6 } => {
             equal()?;
             let ranges = elements.iter().map(|element| {
                 bytes(Kind::IcmpType { ipv6 }, element).ok_or_else(|| format!("the type {element}"))
@@ -396,7 +236,7 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
                 .collect::<Result<_, Why>>()?;
             icmp(of, ipv6, List { not, items })
         }
-        Key::IcmpCode { ipv6 } => {
+        Field::IcmpCode { ipv6 } => {
             equal()?;
             let ranges = elements.iter().map(|element| {
                 bytes(Kind::IcmpCode { ipv6 }, element).ok_or_else(|| format!("the code {element}"))
@@ -406,13 +246,13 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
                 .collect::<Result<_, Why>>()?;
             icmp(of, ipv6, List { not, items })
         }
-        Key::Input | Key::Output => {
+        Field::Input | Field::Output => {
             equal()?;
             let items = elements.iter().map(interface).collect::<Result<Vec<Interface>, Why>>()?;
-            let field = if matches!(key, Key::Input) { &mut of.in_ports } else { &mut of.out_ports };
+            let field = if matches!(field, Field::Input) { &mut of.in_ports } else { &mut of.out_ports };
             once(field, List { not, items }, "interfaces")
         }
-        Key::State => {
+        Field::State => {
             let bits = match operator {
                 // Of more than one bit, a state has never all.
                 Operator::Is | Operator::Not => numbers(Kind::State)?
@@ -427,7 +267,7 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
             *states &= bits;
             Ok(*states != 0)
         }
-        Key::Mark { mask } => {
+        Field::Mark { mask } => {
             equal()?;
             match numbers(Kind::Plain)?.as_slice() {
                 [wanted] if wanted & !mask != 0 => Ok(not),
@@ -435,7 +275,7 @@ fn condition(of: &mut Match, key: &Key, operator: Operator, elements: &[Value]) 
                 _ => Err("one of several marks".to_owned()),
             }
         }
-        Key::Offset => {
+        Field::Offset => {
             equal()?;
             match numbers(Kind::Plain)?.as_slice() {
                 [0] => {
@@ -471,8 +311,8 @@ fn once<T: PartialEq>(field: &mut Option<T>, value: T, what: &str) -> Result<boo
     }
 }
 
-fn addresses(of: &mut Match, key: &Key, operator: Operator, items: &[Address]) -> Result<bool, Why> {
-    let Key::Address { destination, ipv6 } = *key else { return Ok(true) };
+fn addresses(of: &mut Match, field: &Field, operator: Operator, items: &[Address]) -> Result<bool, Why> {
+    let Field::Address { destination, ipv6 } = *field else { return Ok(true) };
     let not = match operator {
         Operator::Is => false,
         Operator::Not => true,

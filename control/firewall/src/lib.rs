@@ -4,7 +4,7 @@
 //! ```text
 //!   nft -j ── ruleset ── base chains that transit passes ── translate ── layers ── Filter
 //!                                                              │
-//!                                                    condition, statement, value
+//!                                             field, condition, statement, writing
 //! ```
 //!
 //! **Whole or not at all.** A rule that is understood by half would let pass what Linux drops. So a
@@ -24,17 +24,22 @@
 //! Counters of nftables do not count what the plane forwards; the filter's do.
 
 mod condition;
+mod field;
 mod layers;
 mod ruleset;
 mod statement;
 mod translate;
 mod value;
+mod writing;
 
 use std::fmt;
 
 use rules::Filter;
 
 pub use ruleset::Unreadable;
+
+/// Why something is not understood.
+type Why = String;
 
 /// What was made of a ruleset.
 #[derive(Clone, Debug, Default, PartialEq)]

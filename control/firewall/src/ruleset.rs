@@ -173,7 +173,7 @@ impl Ruleset {
         };
         let bases = self.chains.iter().filter_map(|chain| chain.base.as_ref().map(|base| (chain, base)));
         let mut found: Vec<_> = bases.filter(|(chain, base)| concerns(base, chain)).collect();
-        // Of equal priority, the one that was made first is passed first.
+        // Which of equal priority is passed first is not told.
         found.sort_by_key(|(_, base)| base.priority);
         found
     }

@@ -4,7 +4,8 @@ use rules::{Family, Log, Rate, RateMatch, Reject, Unit};
 use serde_json::Value;
 use wire::{IcmpError, protocol};
 
-use crate::condition::{Why, in_words};
+use crate::Why;
+use crate::field::in_words;
 use crate::value::{self, Kind};
 
 /// Lines a second that a rule writes at most: Linux's log has no such limit of its own.
@@ -149,9 +150,11 @@ fn limit(about: &Value) -> Result<Statement<'_>, Why> {
     let (rate, unit, burst) = match unit("rate_unit")? {
         None => (rate, Unit::Packets, about["burst"].as_u64().unwrap_or(5)),
         Some(bytes) => {
-            let burst = about["burst"].as_u64().unwrap_or(0) * unit("burst_unit")?.unwrap_or(1);
+            let burst = about["burst"].as_u64().unwrap_or(0);
+            let burst = burst.saturating_mul(unit("burst_unit")?.unwrap_or(1));
+            let rate = rate.saturating_mul(bytes);
             // Linux lets pass at once what comes in a second, and the burst.
-            (rate * bytes * 8, Unit::Bits, burst + rate * bytes)
+            (rate.saturating_mul(8), Unit::Bits, burst.saturating_add(rate))
         }
     };
     let over = about["inv"].as_bool() == Some(true);

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rules::{Address, Chain, Effects, Family, Filter, Match, Place, RateMatch, Rule, Set, Verdict};
+use rules::{Address, Chain, Family, Filter, Match, Place, Rule, Set, Verdict};
 use serde_json::Value;
 
-use crate::Problem;
-use crate::condition::{self, Operator, Sets, Why};
+use crate::condition::{self, Sets};
+use crate::field::{self, Field, Operator};
 use crate::ruleset::{self, Base, Key, Ruleset, of_table};
 use crate::statement::{self, Decides, Statement};
 use crate::value::{self, Kind};
+use crate::writing::Writing;
+use crate::{Problem, Why};
 
 /// The priority of connection tracking at prerouting: what stands before it knows no state.
 const TRACKING: i64 = -200;
@@ -175,18 +177,18 @@ impl<'r> Translator<'r> {
             Statement::Match(about) => {
                 writing.goes_on()?;
                 let operator = Operator::read(about["op"].as_str().unwrap_or("=="))?;
-                let keys = condition::keys(&about["left"])?;
+                let fields = field::fields(&about["left"])?;
                 let mut sets = Named { key, translator: self };
-                condition::narrow(&mut writing.matches, &keys, operator, &about["right"], &mut sets)?;
+                condition::narrow(&mut writing.matches, &fields, operator, &about["right"], &mut sets)?;
             }
             Statement::Map { key: of, data } => {
                 writing.goes_on()?;
-                let keys = condition::keys(of)?;
+                let fields = field::fields(of)?;
                 let elements = match data.as_str().and_then(|text| text.strip_prefix('@')) {
                     Some(name) => Named { key, translator: self }.elements(name)?,
                     None => data["set"].as_array().ok_or("a map without elements")?.clone(),
                 };
-                self.map(key, &keys, &elements, writing)?;
+                self.map(key, &fields, &elements, writing)?;
                 return Ok(false);
             }
             Statement::Limit { rate, rounded } => {
@@ -216,13 +218,7 @@ impl<'r> Translator<'r> {
     }
 
     /// A verdict for each element of a map.
-    fn map(
-        &mut self,
-        key: &Key,
-        of: &[condition::Key],
-        elements: &[Value],
-        writing: &mut Writing,
-    ) -> Result<(), Why> {
+    fn map(&mut self, key: &Key, of: &[Field], elements: &[Value], writing: &mut Writing) -> Result<(), Why> {
         let pairs = elements.iter().map(|element| match element.as_array().map(Vec::as_slice) {
             Some([value, verdict]) => Ok((value::bare(value), verdict)),
             _ => Err("a map of something else than verdicts".to_owned()),
@@ -273,91 +269,6 @@ impl<'r> Translator<'r> {
                 Verdict::Jump { chain: name(&target), number }
             }
         }))
-    }
-}
-
-/// A rule as far as it has been read, and what was written of it.
-#[derive(Default)]
-struct Writing {
-    /// What all that it comes to have in common.
-    form: Rule,
-    matches: Vec<Match>,
-    rate: Option<RateMatch>,
-    /// The rate is not quite what was asked for.
-    rounded: bool,
-    effects: Effects,
-    /// What lines in the log begin with.
-    prefix: Option<String>,
-    /// The verdict is to go elsewhere, and not to come back.
-    goes: bool,
-    rules: Vec<Rule>,
-}
-
-impl Writing {
-    /// It is about packets of a family alone.
-    fn of_family(&mut self, family: Family) {
-        self.matches.retain_mut(|of| *of.family.get_or_insert(family) == family);
-    }
-
-    /// More is asked for, or done, behind what was read: that is done before.
-    fn goes_on(&mut self) -> Result<(), Why> {
-        if self.rate.is_some() {
-            return Err("a condition behind a limit".to_owned());
-        }
-        if self.effects == Effects::default() {
-            return Ok(());
-        }
-        let changes = self.effects.mark.is_some() || self.effects.dscp.is_some();
-        if changes && self.matches.iter().any(|of| of.mark.is_some() || of.dscp.is_some()) {
-            return Err("a condition for what the rule has changed".to_owned());
-        }
-        self.write(None)?;
-        self.effects = Effects::default();
-        Ok(())
-    }
-
-    /// Writes the rule with a verdict.
-    fn write(&mut self, verdict: Option<Verdict>) -> Result<(), Why> {
-        if self.rate.is_some() && self.matches.len() > 1 {
-            return Err("a limit that several kinds of packets share".to_owned());
-        }
-        if verdict.is_none() && self.effects == Effects::default() {
-            return Ok(());
-        }
-        let only_logs = Effects { log: None, ..self.effects.clone() } == Effects::default();
-        if self.rounded && !(verdict.is_none() && only_logs) {
-            return Err("a limit of no whole number a second".to_owned());
-        }
-        let mut effects = self.effects.clone();
-        if let (None, true, Some(log), Some(rate)) = (&verdict, only_logs, &mut effects.log, self.rate)
-            && !rate.over
-        {
-            // Lines have a rate of their own.
-            (log.limit, self.rate) = (rate.rate, None);
-        }
-        for of in &self.matches {
-            let matches = Match { rate: self.rate, ..of.clone() };
-            let changing = matches.rate.is_some() || matches.mark.is_some() || matches.dscp.is_some();
-            if self.goes && changing {
-                return Err("a goto by what may be another the next moment".to_owned());
-            }
-            let effects = effects.clone();
-            let name = effects.log.as_ref().and(self.prefix.clone());
-            self.rules.push(Rule { matches, effects, verdict: verdict.clone(), name, ..self.form.clone() });
-            if self.goes {
-                // What comes back from there goes on behind this chain.
-                let verdict = Some(Verdict::Return);
-                self.rules.push(Rule { matches: of.clone(), verdict, ..self.form.clone() });
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the rule for the last time.
-    fn end(&mut self, verdict: Option<Verdict>) -> Result<(), Why> {
-        self.write(verdict)?;
-        self.matches.clear();
-        Ok(())
     }
 }
 

@@ -70,7 +70,8 @@ fn translation_and_interfaces_own_hooks_are_named() {
         table ip b {\nchain y { type filter hook forward priority 0; meta mark 1 drop; }\n}\n";
     let why = "which is first, it or ip b y, is not told, and marks or code points change";
     assert_eq!(problems(same), [format!("ip a x: {why}")]);
-    let idle = "table inet nat {\nchain none { }\nchain post { type nat hook postrouting priority 100; oifname \"a\" goto none; }\n\
+    let idle = "table inet nat {\nchain none { }\n\
+        chain post { type nat hook postrouting priority 100; oifname \"a\" goto none; }\n\
         chain fw { type filter hook forward priority 0; ct status dnat accept; drop; }\n}\n";
     assert_eq!(rules(idle), ["jump inet nat fw", "drop"], "nothing is translated");
     let status = format!(

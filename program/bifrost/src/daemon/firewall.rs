@@ -18,8 +18,16 @@ use tracing::{info, warn};
 use super::forwarding::Forwarding;
 use super::nft;
 
-/// What is read: a generation of nftables; and whether there are VRFs, and translation of our own.
-type Version = (u32, bool, bool);
+/// What is read, and what else decides what comes of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Version {
+    /// Of nftables: every change of it has another one.
+    generation: u32,
+    /// Interfaces are in VRFs.
+    vrfs: bool,
+    /// The router translates addresses itself.
+    translates: bool,
+}
 
 /// A thread that reads.
 struct Reading {
@@ -62,11 +70,12 @@ impl Firewall {
         };
         let links = &forwarding.mirror.model().links;
         let vrfs = links.iter().any(|link| links.vrf_of(link).is_some());
-        let (version, adopted) = self.follow((generation, vrfs, forwarding.router.nat.is_some()))?;
+        let now = Version { generation, vrfs, translates: forwarding.router.nat.is_some() };
+        let (version, adopted) = self.follow(now)?;
         let before = std::mem::take(&mut self.problems);
         (self.read, self.refused) = (Some(version), None);
         let adopted = match adopted {
-            Ok(adopted) if vrfs && judges(&adopted) => {
+            Ok(adopted) if version.vrfs && judges(&adopted) => {
                 self.refuse("interfaces are in VRFs, where Linux's rules see other names".to_owned())
             }
             Ok(adopted) => adopted,
@@ -88,7 +97,7 @@ impl Firewall {
         let reading = match self.reading.take() {
             Some(reading) => reading,
             None if self.read == Some(now) => return None,
-            None => Reading { version: now, thread: std::thread::spawn(move || read(now.2)) },
+            None => Reading { version: now, thread: std::thread::spawn(move || read(now.translates)) },
         };
         if self.read.is_some() && !reading.thread.is_finished() {
             self.reading = Some(reading);
@@ -105,23 +114,19 @@ impl Firewall {
         Adopted::default()
     }
 
-    /// Has workers judge by it; the families that they do it for.
-    pub fn adopt(&mut self, adopted: Adopted, forwarding: &mut Forwarding) -> [bool; 2] {
-        let families = adopted.families;
-        let count = adopted.filter.rules().count();
+    /// Has workers judge by it, or by none where they cannot.
+    pub fn adopt(&mut self, adopted: Adopted, forwarding: &mut Forwarding) {
+        let (families, count) = (adopted.families, adopted.filter.rules().count());
         match forwarding.judge_by(adopted) {
-            Ok(()) if count == 0 => families,
-            Ok(()) => {
-                info!("Linux's filter is adopted for {}: {count} rules", in_words(families));
-                families
-            }
+            Ok(()) if count == 0 => {}
+            Ok(()) => info!("Linux's filter is adopted for {}: {count} rules", in_words(families)),
             Err(why) => {
-                self.refuse(why);
-                // What it was before is no longer what Linux says.
-                if let Err(why) = forwarding.judge_by(Adopted::default()) {
+                let none = self.refuse(why);
+                // The rules of before are no longer Linux's: at the least they are not relied on.
+                forwarding.firewall.families = none.families;
+                if let Err(why) = forwarding.judge_by(none) {
                     warn!("workers keep the rules that Linux's filter had before: {why}");
                 }
-                [false; 2]
             }
         }
     }

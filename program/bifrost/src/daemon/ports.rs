@@ -116,8 +116,7 @@ impl Ports {
             let [four, six] = forwarding.firewall.families;
             let stays = [four && adopted.families[0], six && adopted.families[1]];
             self.leave_to_linux(forwarding, stays);
-            let judged = self.firewall.adopt(adopted, forwarding);
-            forwarding.firewall.families = judged;
+            self.firewall.adopt(adopted, forwarding);
         }
         self.leave_to_linux(forwarding, forwarding.firewall.families);
     }

@@ -37,8 +37,8 @@ impl Steering {
     /// left. True: ports are to be told, for other packets are concerned.
     pub fn follow(&mut self, beyond: &mut Beyond, forwarding: &Forwarding, wish: Wish) -> bool {
         let Forwarding { router, plane, mirror, .. } = forwarding;
-        let by_linuxs = forwarding.firewall.filter.rules().next().is_some();
-        let judged = fallback::has_policy(router) || by_linuxs || plane.policy().table().is_some();
+        let adopted = forwarding.firewall.filter.rules().next().is_some();
+        let judged = fallback::has_policy(router) || adopted || plane.policy().table().is_some();
         let anew = std::mem::replace(&mut self.judged, judged) != judged;
         let filter = &plane.policy().settings().filter;
         let marks = filter.rules().any(|(_, rule)| rule.effects.mark.is_some());

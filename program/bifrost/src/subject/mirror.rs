@@ -274,7 +274,7 @@ fn status(control: &Control) -> MirrorStatus {
         restricted_routes: status.restricted as u64,
         filters_respected: forwarding.router.linux_filter != config::Foreign::Ignore,
         filters_adopted: (["ipv4", "ipv6"].into_iter().zip(forwarding.firewall.families))
-            .filter(|(_, adopted)| *adopted && forwarding.router.linux_filter == config::Foreign::Adopt)
+            .filter(|(_, adopted)| *adopted)
             .map(|(family, _)| family.to_owned())
             .collect(),
         filters_not_adopted: (parts.ports.firewall.problems.iter().map(ToString::to_string))

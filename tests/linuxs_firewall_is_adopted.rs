@@ -25,13 +25,15 @@ table inet wall {
 }
 ";
 
-/// Sends datagrams as fast as it can, so that even a moment lets one pass; for a minute at most.
+/// Sends some twenty datagrams a millisecond, so that even a moment lets one pass; for a minute at
+/// most.
 const SENDER: &str = "
 import socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 end = time.time() + 60
 while time.time() < end:
-    for i in range(100): s.sendto(b'x', ('10.2.0.2', 7779))
+    for i in range(10): s.sendto(b'x', ('10.2.0.2', 7779))
+    time.sleep(0.0005)
 ";
 
 fn config() -> String {

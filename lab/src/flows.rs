@@ -100,6 +100,20 @@ impl Drop for Flows {
     }
 }
 
+/// A socket on a port that a receiver of before may have had: a program that another test starts at
+/// this moment has it, too, until it is one of its own.
+fn bound(port: u16) -> std::io::Result<UdpSocket> {
+    let limit = Instant::now() + Duration::from_secs(2);
+    loop {
+        match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < limit => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound,
+        }
+    }
+}
+
 /// A receiver of UDP datagrams on one port of a host, of both families.
 pub struct Sink {
     stop: Arc<AtomicBool>,
@@ -119,7 +133,7 @@ impl Sink {
         let thread = host.inside(move || {
             let mut flows = HashMap::new();
             let wait = Some(Duration::from_millis(20));
-            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)).and_then(|socket| {
+            let socket = bound(port).and_then(|socket| {
                 socket.set_read_timeout(wait)?;
                 // What arrives while another program has the core waits here. The default holds
                 // some 50 ms of a stream, and a shared machine takes a core away for longer.

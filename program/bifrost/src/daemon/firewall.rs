@@ -3,13 +3,15 @@
 //! What nftables has is read whole (`nft -j`) whenever its generation has moved, and made a filter
 //! ([`firewall`]). A family of which something is not understood is Linux's, whole. The order is
 //! what matters: a family's transit is left to Linux *before* workers forget its rules, and comes
-//! back *after* they have got them. So at no moment a packet passes unjudged; while a change is read
-//! the rules of before hold, for half a second at most.
+//! back *after* they have got them. What is in rings and batches when it is left to Linux is still
+//! judged: workers forget rules a while later ([`IN_FLIGHT`]). So at no moment a packet passes
+//! unjudged; while a change is read the rules of before hold, for half a second at most.
 //!
 //! Packets that are Linux's for other reasons (its own, those of interfaces that are no ports) meet
 //! nftables itself. So there is no copy to keep.
 
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use config::Foreign as Wish;
 use firewall::{Adopted, Problem};
@@ -17,6 +19,9 @@ use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
 use super::nft;
+
+/// How long packets may be on their way through workers.
+const IN_FLIGHT: Duration = Duration::from_millis(500);
 
 /// What is read, and what else decides what comes of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +45,8 @@ struct Reading {
 pub(crate) struct Firewall {
     read: Option<Version>,
     reading: Option<Reading>,
+    /// What workers are to judge by when nothing is in flight that the rules of before are for.
+    next: Option<(Instant, Adopted)>,
     /// What stands in the way of adopting it; as it was told.
     pub(crate) problems: Vec<Problem>,
     /// It could not be read, or not be compiled.
@@ -62,6 +69,10 @@ fn judges(adopted: &Adopted) -> bool {
 impl Firewall {
     /// The firewall that workers are to judge by now, when it is another than they do.
     pub fn changed(&mut self, forwarding: &Forwarding) -> Option<Adopted> {
+        if let Some((since, _)) = &self.next {
+            let landed = since.elapsed() >= IN_FLIGHT;
+            return landed.then(|| self.next.take()).flatten().map(|(_, adopted)| adopted);
+        }
         let adopts = forwarding.router.linux_filter == Wish::Adopt;
         // No nftables, no firewall.
         let Some(generation) = forwarding.mirror.nftables().filter(|_| adopts) else {
@@ -112,6 +123,11 @@ impl Firewall {
         warn!("Linux's filter cannot be adopted: {why}; transit that it could touch is left to Linux");
         self.refused = Some(why);
         Adopted::default()
+    }
+
+    /// Has workers judge by it when what is in flight has landed.
+    pub fn adopt_later(&mut self, adopted: Adopted) {
+        self.next = Some((Instant::now(), adopted));
     }
 
     /// Has workers judge by it, or by none where they cannot.

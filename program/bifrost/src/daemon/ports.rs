@@ -115,8 +115,12 @@ impl Ports {
             // What is not judged by it any more is Linux's before workers forget its rules.
             let [four, six] = forwarding.firewall.families;
             let stays = [four && adopted.families[0], six && adopted.families[1]];
-            self.leave_to_linux(forwarding, stays);
-            self.firewall.adopt(adopted, forwarding);
+            if stays == [four, six] {
+                self.firewall.adopt(adopted, forwarding);
+            } else {
+                forwarding.firewall.families = stays;
+                self.firewall.adopt_later(adopted);
+            }
         }
         self.leave_to_linux(forwarding, forwarding.firewall.families);
     }

@@ -18,8 +18,8 @@ use super::{
 use crate::{Host, LabError, Result};
 
 const QEMU: &str = "qemu-system-x86_64";
-/// An emulated processor. It copies strings byte by byte, so the kernel is told that they are slow;
-/// and each level of its page tables takes time.
+/// The processor of an emulated guest. QEMU executes `rep movsb` byte by byte, so the flags that
+/// tell Linux to copy with it (ERMS, FSRM) are off. A fifth level of page tables (LA57) costs time.
 const EMULATED: &str = "max,-erms,-fsrm,-la57";
 
 /// Whether guests start with KVM here, found out once: `kvm` or `tcg` (emulated).

@@ -44,21 +44,21 @@ mod on_6_1 {
 
     #[test]
     fn between_cards() {
-        inside!("6.1", || forwards(by_cards));
+        inside!(alone "6.1", || forwards(by_cards));
     }
 
     #[test]
     fn between_veths() {
-        inside!("6.1", forwards_by_workers);
+        inside!(alone "6.1", forwards_by_workers);
     }
 }
 
 #[test]
 fn on_6_12() {
-    inside!("6.12", || forwards(Line::stopped));
+    inside!(alone "6.12", || forwards(Line::stopped));
 }
 
 #[test]
 fn on_the_newest() {
-    inside!("newest", || forwards(Line::stopped));
+    inside!(alone "newest", || forwards(Line::stopped));
 }

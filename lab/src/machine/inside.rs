@@ -4,30 +4,28 @@
 //! the same test of the same program is begun once more in the guest, where it is carried out:
 //! there a [`Lab`](crate::Lab) and everything else of this crate work as they do here.
 
-use std::{
-    env, fs, io,
-    path::PathBuf,
-    process::Command,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{env, fs, io, path::PathBuf, process::Command, time::Duration};
 
-use super::Machine;
+use super::{Machine, pool};
 use crate::{End, Lab, LabError, Result};
 
 /// Says, in a guest, which kernel it has.
 const INSIDE: &str = "BIFROST_MACHINE";
 /// For one test; emulated, loading Bifrost's programs into the kernel takes 5 to 20 seconds each
 /// time.
-const TEST: Duration = Duration::from_secs(480);
+const TEST: Duration = Duration::from_secs(900);
 
-/// Runs a test's body in the shared machine with this kernel: `inside!("6.12", || { ... })`, in the
-/// test's own function.
+/// Runs a test's body in a shared machine with this kernel: `inside!("6.12", || { ... })`, in the
+/// test's own function. `inside!(alone "6.12", ...)`: no other machine works meanwhile.
 #[macro_export]
 macro_rules! inside {
+    (alone $kernel:expr, $body:expr) => {{
+        fn here() {}
+        $crate::inside($kernel, true, std::any::type_name_of_val(&here), $body)
+    }};
     ($kernel:expr, $body:expr) => {{
         fn here() {}
-        $crate::inside($kernel, std::any::type_name_of_val(&here), $body)
+        $crate::inside($kernel, false, std::any::type_name_of_val(&here), $body)
     }};
 }
 
@@ -36,13 +34,10 @@ macro_rules! inside {
 ///
 /// # Panics
 /// When the test fails in the guest, with all that it said there; or when there is no such machine.
-pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
+pub fn inside(kernel: &str, alone: bool, place: &str, body: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return body();
     }
-    // One guest at a time has the cores.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_program, test) = place.split_once("::").expect("a path begins with its program");
     let test = test.trim_end_matches("::here");
     let program = env::current_exe().expect("this program has a path");
@@ -50,7 +45,7 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
         "{INSIDE}={kernel} '{}' --exact '{test}' --nocapture --test-threads=1 2>&1",
         program.display()
     );
-    let said = Machine::on(kernel, |machine| machine.run(&script, TEST));
+    let said = Machine::in_turn(pool::turn(alone), kernel, |machine| machine.run(&script, TEST));
     let said = said.unwrap_or_else(|error| panic!("{error}"));
     assert!(said.contains("1 passed"), "there is no test '{test}' in the machine: {said}");
 }

@@ -16,16 +16,16 @@ mod initrd;
 mod inside;
 mod monitor;
 mod nic;
+mod pool;
 
 use std::{
-    collections::HashMap,
     fs,
     io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
-        Arc, LazyLock, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -75,27 +75,32 @@ impl Machine {
         cards.into_iter().fold(Hardware::new(kernel), Hardware::nic).boot()
     }
 
-    /// Does some work with the machine with this kernel that all of this process share. It is booted
-    /// when first asked for. When it falls over its own patches ([`Machine::fell_over_patches`]),
-    /// the work is begun once more in a new one; nothing else is forgiven.
+    /// Does some work with a machine with this kernel that the tests of this process share
+    /// ([`pool`]). When it falls over its own patches ([`Machine::fell_over_patches`]), the work is
+    /// begun once more in a new one; nothing else is forgiven.
     ///
     /// # Errors
-    /// What the work says, and as [`Machine::boot`]. A machine that did not boot is not tried again.
+    /// What the work says, and as [`Machine::boot`]. A kernel that did not boot is not tried again.
     pub fn on<T>(kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
-        let machine = shared(kernel)?;
-        match work(&machine) {
-            Err(error) if machine.fell_over_patches() => {
-                println!("once more, for it is the emulation's fault: {error}");
-                let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-                if matches!(machines.get(kernel), Some(Ok(known)) if Arc::ptr_eq(known, &machine)) {
-                    machines.remove(kernel);
-                }
-                drop(machines);
-                drop(machine);
-                work(&*shared(kernel)?)
-            }
-            done => done,
+        Machine::in_turn(pool::turn(false), kernel, work)
+    }
+
+    fn in_turn<T>(turn: pool::Turn, kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
+        let mut machine = turn.machine(kernel)?;
+        let mut done = work(&machine);
+        if let Err(error) = &done
+            && machine.fell_over_patches()
+        {
+            println!("once more, for it is the emulation's fault: {error}");
+            drop(machine);
+            machine = turn.machine(kernel)?;
+            done = work(&machine);
         }
+        // One in which something failed may hold what is left of it.
+        if done.is_ok() {
+            turn.give_back(machine);
+        }
+        done
     }
 
     /// Whether its kernel ended in the middle of an instruction of its own that it was changing.
@@ -220,21 +225,6 @@ impl Drop for Machine {
         drop(leash.stdin.take());
         let _gone_already = leash.wait();
     }
-}
-
-/// Those that [`Machine::on`] has booted, or why one did not.
-static SHARED: LazyLock<Mutex<HashMap<String, Booted>>> = LazyLock::new(Mutex::default);
-type Booted = std::result::Result<Arc<Machine>, String>;
-
-fn shared(kernel: &str) -> Result<Arc<Machine>> {
-    let mut machines = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let boot = || Machine::boot(kernel).map(Arc::new).map_err(|error| error.to_string());
-    let machine = machines.entry(kernel.to_owned()).or_insert_with(boot).clone();
-    machine.map_err(|error| LabError::Machine {
-        kernel: kernel.to_owned(),
-        what: format!("did not boot: {error}"),
-        console: String::new(),
-    })
 }
 
 /// Starts QEMU on a leash and waits for the agent.

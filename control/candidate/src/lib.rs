@@ -17,7 +17,7 @@
 //! such key is `#1`, `#2`.
 //!
 //! [`lines`] are the set-lines that make a document, [`changes`] the lines that make one of
-//! another.
+//! another; [`unified`] shows two texts as `diff -u` does.
 //!
 //! Nothing here reads a file or knows a daemon; whether a document makes sense is for
 //! [`config::Router`] to say.
@@ -32,6 +32,7 @@ mod lines;
 mod order;
 mod place;
 mod tree;
+mod unified;
 mod value;
 mod way;
 mod whole;
@@ -44,6 +45,7 @@ pub use json::JsonError;
 pub use lines::{changes, lines};
 pub use place::{Path, Spot};
 pub use tree::Tree;
+pub use unified::unified;
 pub use words::{Word, WordsError, quote, split, split_open};
 
 /// Any bytes, as lines that change a document: nothing panics, and what comes of it is TOML.

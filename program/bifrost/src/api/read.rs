@@ -2,9 +2,8 @@
 
 use axum::http::header::ACCEPT;
 use bytes::Bytes;
-use candidate::{Document, changes};
+use candidate::{Document, changes, unified};
 use serde_json::json;
-use similar::TextDiff;
 
 use super::desk::Known;
 use super::edit;
@@ -65,8 +64,7 @@ pub(super) fn compare(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         return Ok(Reply::whole("text/plain; charset=utf-8", text));
     }
-    let diff = TextDiff::from_lines(&before, &after);
-    let diff = diff.unified_diff().header(&from, &to).to_string();
+    let diff = unified([&from, &to], [&before, &after]);
     Reply::json(&json!({ "from": from, "to": to, "lines": lines, "diff": diff }))
 }
 

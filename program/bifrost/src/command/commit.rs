@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::control::{Client, CommitRequest, Committed, Compared, History, Request, Text};
+use candidate::unified;
 use chrono::{DateTime, Local};
 use clap::Args as Arguments;
 use revisions::{How, Revision};
-use similar::TextDiff;
 
 use super::Failure;
 use super::args::Output;
@@ -216,8 +216,7 @@ pub fn compare(args: Compare, mut client: Client) -> Result<(), Failure> {
     };
     let texts = [text(&a)?, text(&b)?];
     let Compared { names: [a, b], texts: [before, after] } = client.ask(&Request::Compare { texts })?;
-    let diff = TextDiff::from_lines(&before, &after);
-    let diff = diff.unified_diff().header(&a, &b).to_string();
+    let diff = unified([&a, &b], [&before, &after]);
     match args.output.json {
         true => print_value(&serde_json::json!({ "from": a, "to": b, "diff": diff })),
         false if diff.is_empty() => print(&format!("{a} and {b} are the same\n")),

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use candidate::{Document, Word, changes, lines, quote, split};
+use candidate::{Document, Word, changes, lines, quote, split, unified};
 use clap::ValueEnum;
 use config::secrets;
-use similar::TextDiff;
 
 use super::ShellError;
 use super::editing::{Editing, behind, formed, now};
@@ -71,7 +70,7 @@ impl Session {
         };
         let form = if pipes.form == Form::Json { "json" } else { form };
         let text = if form == "toml" {
-            TextDiff::from_lines(&before, &after).unified_diff().header("before", "candidate").to_string()
+            unified(["before", "candidate"], [&before, &after])
         } else {
             let lines = changes(&Document::parse(&before)?.tree(), &Document::parse(&after)?.tree());
             match form {

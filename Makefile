@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PREFIX  ?= /usr/local
 DESTDIR ?=
 ARGS    ?=
+PROFILE ?= dev
 ONLY    ?=
 
 # Under sudo, the toolchain of the user who called it.
@@ -33,10 +34,10 @@ run: build ## The demo: an ISP, a router, a customer and a server (ARGS="--secon
 	@lab/setup.sh lab
 	@$(AS_ROOT) target/release/bifrost-demo $(ARGS)
 
-test: root cargo ## Every test, on real hosts in network namespaces (as root; ONLY=nat: those whose name has it)
+test: root cargo ## Every test, on real hosts in network namespaces (as root; ONLY=nat: those whose name has it; PROFILE)
 	@lab/setup.sh build lab
 	@lab/setup.sh machines || echo "Tests in virtual machines will fail; the others go on" >&2
-	@CARGO=$(CARGO) tests/run.sh $(ONLY)
+	@CARGO=$(CARGO) PROFILE=$(PROFILE) tests/run.sh $(ONLY)
 
 lint: cargo ## Formatting and warnings: rustfmt, clippy, clang-format
 	@lab/setup.sh build lint

@@ -31,27 +31,31 @@ const CRATES: [&str; 19] = [
 ];
 
 /// Builds the crate as it stands, with the versions of everything that the workspace was built
-/// with, and what others made as it was built there. Bifrost's own part is not optimised: that
-/// takes minutes, and speed is not the question.
+/// with, by the same profile, and of what others made as it was built then. Bifrost's own part is
+/// not optimised: that takes minutes, and speed is not the question.
 fn build() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let package = workspace.join("examples/own-element");
     std::fs::copy(workspace.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
-    // This program is target/release/deps/system-...
+    // This program is target/debug/deps/system-...
     let me = std::env::current_exe().unwrap();
-    let target = me.ancestors().nth(3).unwrap();
+    let built_in = me.ancestors().nth(2).unwrap();
+    let profile = match built_in.file_name().and_then(|name| name.to_str()).unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
     // Other tests run meanwhile, and are not to lose packets for lack of a core.
     let built = Command::new("nice")
         .args(["-n", "19"])
         .arg(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-        .args(["build", "--release", "--offline", "--quiet"])
-        .args(CRATES.map(|name| format!("--config=profile.release.package.{name}.opt-level=0")))
+        .args(["build", "--profile", profile, "--offline", "--quiet"])
+        .args(CRATES.map(|name| format!("--config=profile.{profile}.package.{name}.opt-level=0")))
         .current_dir(&package)
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", built_in.parent().unwrap())
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", said(&built));
-    target.join("release/own")
+    built_in.join("own")
 }
 
 fn said(output: &Output) -> String {

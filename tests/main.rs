@@ -4,7 +4,7 @@
 //! built `bifrost` beside them (`make test` sees to both). Two of them have the machine at a time, and
 //! those about moments have it alone (`network::turn`).
 //!
-//! `ROUTER=linux cargo test --release -p system-tests` runs the same tests with Linux alone as the
+//! `ROUTER=linux cargo test -p system-tests` runs the same tests with Linux alone as the
 //! router. A test that fails then expects something that no router does.
 
 mod against_linux;

@@ -6,17 +6,23 @@
 # them that failed runs again when all is quiet, alone and three times. It has failed if it fails once more;
 # else it has passed, and the lines before the last name it. What was said the first time is printed either way.
 set -u -o pipefail
+profile=${PROFILE:-dev}
 cargo=${CARGO:-cargo}
 
 # Programs and tests in one build: by themselves, programs would be built of crates with fewer features, and
 # these crates once more for the tests.
-$cargo build --release --workspace --lib --bins --tests || exit 1
+$cargo build --profile "$profile" --workspace --lib --bins --tests || exit 1
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
+# Debian's awk (mawk) else waits until its buffer is full before it shows a line.
+live=()
+awk -W version </dev/null 2>&1 | grep -q ^mawk && live=(-W interactive)
+
 # A test program that dies (a signal, an abort) prints no result of its own: cargo's line about it counts as a failure.
-$cargo test --config "target.'cfg(unix)'.runner='$PWD/tests/runner.sh'" --release --workspace --no-fail-fast "$@" 2>&1 | awk -v results="$results" '
+$cargo test --config "target.'cfg(unix)'.runner='$PWD/tests/runner.sh'" --profile "$profile" --workspace --no-fail-fast "$@" 2>&1 |
+  awk "${live[@]}" -v results="$results" '
   { print; fflush() }
   /^ +(Running|Doc-tests) / { result = 0; program = $NF; gsub(/[()]/, "", program) }
   # The texts of what failed, then their names: both lists begin with this line.

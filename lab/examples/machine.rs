@@ -2,8 +2,8 @@
 //!
 //! ```sh
 //! lab/setup.sh machines                                                  # once: QEMU and Debian's kernels
-//! cargo run --release -p lab --example machine -- 6.12 'uname -r; ip link'
-//! cargo run --release -p lab --example machine -- newest ./script.sh     # a file does as well
+//! cargo run -p lab --example machine -- 6.12 'uname -r; ip link'
+//! cargo run -p lab --example machine -- newest ./script.sh     # a file does as well
 //! ```
 //!
 //! The guest sees this machine's files by the same paths, read-only: what it writes is gone when it

@@ -271,7 +271,7 @@ pub fn use_program(program: PathBuf) {
 }
 
 /// Bifrost: what was named, else what was built beside this program, or beside the folder of test
-/// programs it is in (target/release/deps).
+/// programs it is in (target/debug/deps).
 pub(crate) fn program() -> Result<PathBuf> {
     if let Some(program) = PROGRAM.get() {
         return Ok(program.clone());
@@ -280,7 +280,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     let found =
         me.ancestors().skip(1).take(2).map(|folder| folder.join("bifrost")).find(|path| path.is_file());
     found.ok_or_else(|| LabError::Io {
-        what: "the program bifrost is not built: cargo build --release -p bifrost".to_owned(),
+        what: "the program bifrost is not built: cargo build --workspace".to_owned(),
         source: std::io::ErrorKind::NotFound.into(),
     })
 }

@@ -17,6 +17,8 @@ mod ways;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 use corpus::{Frame, Hosts, IN, Kind, OUT, OWN, interface, tags};
 use elements::router::Sources;
@@ -228,6 +230,13 @@ impl Findings {
         ways.push(format!("{stages}, reverse path {reverse_path}"));
     }
 
+    fn add_all(&mut self, more: Findings) {
+        more.complaints.into_iter().for_each(|(what, ways)| {
+            self.complaints.entry(what).or_default().extend(ways);
+        });
+        self.met.iter_mut().zip(more.met).for_each(|(met, more)| *met |= more);
+    }
+
     fn is_intended(&mut self, name: &str, stages: &Stages, wanted: &Outcome, got: &Outcome) -> bool {
         let applies = |intended: &Intended| {
             let named = intended.frames.iter().any(|part| name.contains(part));
@@ -351,30 +360,46 @@ fn tagged(frame: &Frame) -> Frame {
     Frame { name: frame.name.clone(), bytes, ..*frame }
 }
 
-#[test]
-fn every_way_comes_to_the_same_under_all_stages() {
-    wire::set_flow_key("what all lanes know");
+/// All ways with one filter, translated or not.
+fn trial(rules: Rules, nat: bool) -> Findings {
     Pool::heap(512).install();
     let mut front = Front::new(PORTS);
     let frames = corpus::frames();
     let with_tags = frames.iter().map(tagged).collect();
     let mut trial = Trial { frames, tagged: with_tags, findings: Findings::default() };
-    for rules in FILTERS {
-        for nat in [false, true] {
-            trial.all_of(rules, nat, &mut front);
-            for [tagged, vrf] in [[true, false], [false, true], [true, true]] {
-                trial.by_others(rules, nat, Kind { tagged, vrf, ..PORTS });
-            }
-            trial.by_others(rules, nat, Kind { ruled: true, ..PORTS });
-            // Strangers are a worker's only where something depends on flows.
-            for (hosts, asked) in [(Hosts::Known, !nat), (Hosts::Strangers, rules.text == STATEFUL)] {
-                if asked {
-                    trial.by_others(rules, nat, Kind { bridge: Some(hosts), ..PORTS });
-                }
-            }
+    trial.all_of(rules, nat, &mut front);
+    for [tagged, vrf] in [[true, false], [false, true], [true, true]] {
+        trial.by_others(rules, nat, Kind { tagged, vrf, ..PORTS });
+    }
+    trial.by_others(rules, nat, Kind { ruled: true, ..PORTS });
+    // Strangers are a worker's only where something depends on flows.
+    for (hosts, asked) in [(Hosts::Known, !nat), (Hosts::Strangers, rules.text == STATEFUL)] {
+        if asked {
+            trial.by_others(rules, nat, Kind { bridge: Some(hosts), ..PORTS });
         }
     }
-    let Findings { complaints, met } = trial.findings;
+    trial.findings
+}
+
+#[test]
+fn every_way_comes_to_the_same_under_all_stages() {
+    wire::set_flow_key("what all lanes know");
+    let trials: Vec<_> = FILTERS.iter().flat_map(|rules| [(*rules, false), (*rules, true)]).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut findings = Findings::default();
+        while let Some((rules, nat)) = trials.get(next.fetch_add(1, Relaxed)) {
+            findings.add_all(trial(*rules, *nat));
+        }
+        findings
+    };
+    let mut all = Findings::default();
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().for_each(|thread| all.add_all(thread.join().unwrap()));
+    });
+    let Findings { complaints, met } = all;
     let each = |(what, ways): (&String, &Vec<String>)| {
         format!("{what}\n  in {} combinations, first: {}", ways.len(), ways[0])
     };

@@ -203,8 +203,9 @@ fn packet4(random: &mut Random, number: usize) -> Vec<u8> {
 }
 
 fn packet6(random: &mut Random) -> Vec<u8> {
-    let size = random.pick(&SIZES) + random.below(2) - 20 * usize::from(random.one_in(2));
-    let size = size.min(1460);
+    let size = random.pick(&SIZES) + random.below(2);
+    // What would be less than nothing is the most.
+    let size = size.wrapping_sub(20 * usize::from(random.one_in(2))).min(1460);
     let next_header = random.pick(&[17, 17, 6, 58, 132, 59]);
     let hop_limit = random.pick(&[64, 64, 64, 255, 2, 1, 0]);
     let source = if random.one_in(6) { random.pick(&SOURCES6) } else { SOURCES6[0] };

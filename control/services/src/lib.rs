@@ -51,6 +51,7 @@ pub fn services(router: &Router) -> Vec<Service> {
     let below = |path: &str| under(root, path);
     vec![
         Service {
+            name: "dhcp",
             section: "[service.dhcp]",
             unit: "kea-dhcp4-server",
             package: "kea-dhcp4-server",
@@ -63,6 +64,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: services.dhcp.as_ref().map(|dhcp| kea::render(dhcp, &below("/var/lib/kea"))),
         },
         Service {
+            name: "dhcp6",
             section: "[service.dhcp6]",
             unit: "kea-dhcp6-server",
             package: "kea-dhcp6-server",
@@ -75,6 +77,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: services.dhcp6.as_ref().map(|dhcp| kea::render6(dhcp, &below("/var/lib/kea"))),
         },
         Service {
+            name: "dns",
             section: "[service.dns]",
             unit: "unbound",
             package: "unbound",
@@ -87,6 +90,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: services.dns.as_ref().map(unbound::render),
         },
         Service {
+            name: "ntp",
             section: "[service.ntp]",
             unit: "chrony",
             package: "chrony",
@@ -99,6 +103,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: services.ntp.as_ref().map(|ntp| chrony::render(ntp, &below("/var"))),
         },
         Service {
+            name: "lldp",
             section: "[service.lldp]",
             unit: "lldpd",
             package: "lldpd",
@@ -112,6 +117,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: services.lldp.as_ref().map(lldpd::render),
         },
         Service {
+            name: "syslog",
             section: "[system.syslog]",
             unit: "rsyslog",
             package: "rsyslog",
@@ -124,6 +130,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: system.syslog.as_ref().map(rsyslog::render),
         },
         Service {
+            name: "system",
             section: "[system]",
             unit: SETTINGS_UNIT,
             package: "bifrost",
@@ -139,6 +146,7 @@ pub fn services(router: &Router) -> Vec<Service> {
         },
         // Behind the accounts whose keys it is to read.
         Service {
+            name: "ssh",
             section: "[system.ssh]",
             unit: "ssh",
             package: "openssh-server",
@@ -152,6 +160,7 @@ pub fn services(router: &Router) -> Vec<Service> {
             text: openssh::render(system, root),
         },
         Service {
+            name: "dhcp-client",
             section: "dhcp of [interface]",
             unit: "bifrost-dhcp",
             package: "dhcpcd-base",

@@ -11,6 +11,8 @@ use crate::tool;
 /// A daemon, and what it is to be told.
 #[derive(Clone, Debug)]
 pub struct Service {
+    /// By which operators call it.
+    pub name: &'static str,
     /// Its section of `router.toml`.
     pub section: &'static str,
     /// By which it is started and stopped.
@@ -173,6 +175,15 @@ impl Service {
             Some((false, said)) => Err(refused(said)),
             None => Err(refused(format!("its check takes longer than {LIMIT} seconds"))),
         }
+    }
+
+    /// Has its daemon start anew, with what it is told already. Whether it runs then is seen.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn restart(&self, manager: Option<&Path>) -> Result<(), ServiceError> {
+        let manager = Manager::of(manager).map_err(self.manager_error())?;
+        manager.restart(self.unit, false).map_err(self.manager_error())
     }
 
     /// An interface that is not there.

@@ -98,6 +98,20 @@ fn what_was_done_is_said_as_json() {
 }
 
 #[test]
+fn a_daemon_restarts_by_its_name() {
+    let rig = Rig::start("restart", Fake::default());
+    assert_eq!(ok(&rig, &["restart", "dns"]), "unbound has restarted; its cache is empty then\n");
+    let done: serde_json::Value = serde_json::from_str(&ok(&rig, &["restart", "dns", "--json"])).unwrap();
+    assert_eq!(done, serde_json::json!({ "done": "unbound has restarted; its cache is empty then" }));
+    let refused = rig.run(&["restart", "dhcp"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr),
+        "bifrost: the file has no service \"dhcp\"; what can restart: dns, frr\n"
+    );
+}
+
+#[test]
 fn configurations_are_committed_compared_and_shown() {
     let rig = Rig::start("commit", Fake::default());
     let file = rig.directory.join("new.toml");

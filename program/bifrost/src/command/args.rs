@@ -116,6 +116,12 @@ pub enum Command {
     /// routers of one `sync` go together.
     #[command(subcommand, infer_subcommands = true)]
     Redundancy(Redundancy),
+    /// Have a daemon start anew that serves hosts, or FRR
+    ///
+    /// Which there are, the file says: dhcp, dhcp6, dns, ntp, lldp, syslog, ssh, dhcp-client. It is
+    /// told nothing new. FRR's sessions end and are set up again; what is forwarded meanwhile is for
+    /// its graceful restart to say. Bifrost itself: `bifrost upgrade`.
+    Restart(Restart),
     /// End flows that live: those of a host, a port or a protocol, or all
     ///
     /// Their next packets begin flows anew, judged and translated by the rules as they are now.
@@ -304,6 +310,17 @@ pub enum Redundancy {
     Release(VirtualRouter),
     /// Take part in it as before it was released
     Resume(VirtualRouter),
+}
+
+/// `restart`.
+#[derive(Debug, Arguments)]
+pub struct Restart {
+    /// dns, dhcp, frr...
+    #[arg(value_name = "SERVICE")]
+    pub name: String,
+    /// How
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Which virtual router.

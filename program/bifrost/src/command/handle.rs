@@ -1,4 +1,5 @@
-//! `bifrost read`, `bifrost write`, `bifrost reload`, `bifrost redundancy`: changing and asking a
+//! `bifrost read`, `bifrost write`, `bifrost reload`, `bifrost restart`,
+//! `bifrost redundancy`: changing and asking a
 //! router that runs.
 //!
 //! Every worker has elements of its own, so a handler has an answer for each: one that all agree on
@@ -7,7 +8,7 @@
 use crate::control::{Client, Request};
 
 use super::Failure;
-use super::args::{Output, Read, Redundancy, Reload, Write};
+use super::args::{Output, Read, Redundancy, Reload, Restart, Write};
 use super::table::{print, print_value};
 
 pub fn read(args: &Read, mut client: Client) -> Result<(), Failure> {
@@ -44,6 +45,10 @@ pub fn redundancy(args: Redundancy, mut client: Client) -> Result<(), Failure> {
     };
     let done: String = client.ask(&Request::Handover { name: of.name, release })?;
     self::done(&done, &of.output)
+}
+
+pub fn restart(args: Restart, mut client: Client) -> Result<(), Failure> {
+    done(&client.ask::<String>(&Request::Restart { name: args.name })?, &args.output)
 }
 
 fn done(done: &str, output: &Output) -> Result<(), Failure> {

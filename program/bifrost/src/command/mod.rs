@@ -111,6 +111,7 @@ pub fn execute(args: Args, extra: &[&'static graph::Class]) -> Result<ExitCode, 
         Command::Upgrade(output) => handle::upgrade(&output, connect(socket)?),
         Command::Set(set) => set::set(&set, connect(socket)?),
         Command::Redundancy(what) => handle::redundancy(what, connect(socket)?),
+        Command::Restart(args) => handle::restart(args, connect(socket)?),
         Command::Clear(Clear { what: Clearable::Flows { which, output, .. } }) => {
             flows::clear(connect(socket)?, &which, output)
         }

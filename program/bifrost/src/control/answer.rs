@@ -68,6 +68,9 @@ pub trait Answer: Send + Sync {
     /// before. Says what came of it.
     fn redundancy(&self, name: &str, release: bool) -> Result<String, String>;
 
+    /// Has a daemon start anew that serves hosts, or FRR. Says what came of it.
+    fn restart(&self, name: &str) -> Result<String, String>;
+
     /// Reads, or with a value writes, the handler `element.handler` of each worker's graph, by
     /// worker.
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String>;

@@ -93,7 +93,11 @@ impl Client {
         self.send(request)?;
         let takes_long = matches!(
             request,
-            Request::Reload { .. } | Request::Commit(_) | Request::Handover { .. } | Request::Upgrade
+            Request::Reload { .. }
+                | Request::Commit(_)
+                | Request::Handover { .. }
+                | Request::Restart { .. }
+                | Request::Upgrade
         );
         if takes_long {
             self.stream.get_ref().set_read_timeout(Some(RELOAD)).map_err(ClientError::Lost)?;

@@ -87,6 +87,7 @@ impl Conversation<'_, '_> {
                 self.whole(answer.lock(*wish, from.as_deref(), &Who::of(self.peer)))
             }
             Request::Set { name, add, remove } => self.whole(answer.change_set(name, add, remove)),
+            Request::Restart { name } => self.whole(answer.restart(name)),
             Request::Handover { name, release } => self.whole(answer.redundancy(name, *release)),
             Request::Read { handler } => self.whole(answer.handle(handler, None)),
             Request::Write { handler, value } => self.whole(answer.handle(handler, Some(value))),

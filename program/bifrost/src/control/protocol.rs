@@ -76,6 +76,11 @@ pub enum Request {
         /// Hands it over; else it takes part as before.
         release: bool,
     },
+    /// Has a daemon start anew that serves hosts, or FRR: what came of it, a text.
+    Restart {
+        /// `dns`, `dhcp`, `frr`...
+        name: String,
+    },
     /// Reads a handler of an element: a list of texts, one a worker.
     Read {
         /// `element.handler`.
@@ -136,6 +141,7 @@ impl Request {
             | Request::Watch { .. } => Role::Viewer,
             Request::Set { .. }
             | Request::Handover { .. }
+            | Request::Restart { .. }
             | Request::ClearFlows(_)
             | Request::Trace(_)
             | Request::Capture(_)

@@ -15,6 +15,7 @@ use flowlog::Record;
 
 use super::control::{Control, Door};
 use super::reload::Reloading;
+use super::served;
 
 /// How long a question may take before the client is told that the daemon is too busy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -104,6 +105,12 @@ impl Answer for Questions {
     fn redundancy(&self, name: &str, release: bool) -> Result<String, String> {
         // The control thread only says whom to ask.
         self.ask(|control| Ok(control.parts.redundancy.handle()))?.ask(name.to_owned(), release)
+    }
+
+    fn restart(&self, name: &str) -> Result<String, String> {
+        // The control thread only says what the file says, and goes on.
+        let router = self.ask(|control| Ok(control.forwarding.router.clone()))?;
+        served::restart(&router, name)
     }
 
     fn handle(&self, handler: &str, value: Option<&str>) -> Result<Vec<String>, String> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use config::Router;
 use graph::Registry;
-use services::{Service, ServiceError, Step, services};
+use services::{Manager, Service, ServiceError, Step, services};
 use tracing::{error, info, warn};
 
 use super::forwarding::Forwarding;
@@ -59,6 +59,30 @@ fn concerned(before: &Router, after: &Router) -> Vec<Service> {
 pub(crate) fn plan(router: &Router) -> Result<Vec<String>, String> {
     let steps = services::plan(&services(router), manager(router));
     steps.map(|steps| lines(&steps)).map_err(|wrong| wrong.to_string())
+}
+
+/// FRR's own unit. What its daemons are told is `[routing]`'s, which tells them again.
+const FRR: &str = "frr";
+
+/// Has a daemon start anew that the file has something to say to, or FRR. What came of it.
+///
+/// # Errors
+/// There is none of that name, or it does not start; for the operator.
+pub(super) fn restart(router: &Router, name: &str) -> Result<String, String> {
+    if name == FRR {
+        // Not awaited: it takes FRR some seconds to end its sessions well.
+        let restarted = Manager::of(manager(router)).and_then(|manager| manager.restart(FRR, true));
+        restarted.map_err(|wrong| wrong.to_string())?;
+        return Ok("frr restarts; its sessions are set up again".to_owned());
+    }
+    let all = services(router).into_iter().filter(|service| service.text.is_some() && !service.once);
+    let all: Vec<Service> = all.collect();
+    let Some(service) = all.iter().find(|service| service.name == name) else {
+        let names: Vec<&str> = all.iter().map(|service| service.name).chain([FRR]).collect();
+        return Err(format!("the file has no service {name:?}; what can restart: {}", names.join(", ")));
+    };
+    service.restart(manager(router)).map_err(|wrong| wrong.to_string())?;
+    Ok(format!("{} has restarted; {}", service.unit, service.restarts))
 }
 
 fn lines(steps: &[Step]) -> Vec<String> {
@@ -161,6 +185,40 @@ impl Section for Served {
         if let Err(wrong) = services::undo(&steps, manager.as_deref()) {
             error!("what was before cannot be made again: {wrong}");
             (self.settled, self.tried) = (false, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_the_file_has_restarts_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, orders) = (folder.path().join("manager"), folder.path().join("orders"));
+        fs::write(&program, format!("#!/bin/sh\necho $1 $2 >>{}\n", orders.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!(
+            "without_ports = \"on\"\n[service]\nmanager = {:?}\n[service.dns]\nlisten = [\"192.0.2.1\"]\naccess = []\n",
+            program.display().to_string()
+        );
+        let router = Router::read("router.toml", &text, &config::Machine::this())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+
+        assert_eq!(restart(&router, "dns").unwrap(), "unbound has restarted; its cache is empty then");
+        let told = fs::read_to_string(&orders).unwrap();
+        assert_eq!(told.lines().filter(|order| *order == "restart unbound").count(), 1, "{told}");
+        assert_eq!(restart(&router, "frr").unwrap(), "frr restarts; its sessions are set up again");
+        assert!(fs::read_to_string(&orders).unwrap().ends_with("restart frr\n"));
+        for name in ["dhcp", "unbound", "system", ""] {
+            assert_eq!(
+                restart(&router, name).unwrap_err(),
+                format!("the file has no service {name:?}; what can restart: dns, frr")
+            );
         }
     }
 }

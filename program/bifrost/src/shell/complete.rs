@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::commit::COMMIT;
 use super::configure::COMMANDS as CONFIGURE;
-use super::operate::COMMANDS as OPERATE;
+use super::operate::{COMMANDS as OPERATE, WATCHED};
 use super::pipe::PIPES;
 use super::session::{Session, meant};
 use crate::command::args::Args;
@@ -125,6 +125,15 @@ fn interfaces() -> Vec<Offer> {
         .collect()
 }
 
+/// Daemons that can start anew, where the file has something to say to them.
+fn restartable() -> Vec<Offer> {
+    let services = services::services(&config::Router::default());
+    let services = services.iter().filter(|service| !service.once);
+    let mut all: Vec<_> = services.map(|service| Offer::word(service.name, service.section)).collect();
+    all.push(Offer::word("frr", "routing protocols"));
+    all
+}
+
 /// Addresses of neighbours.
 fn neighbours(session: &Session) -> Vec<Offer> {
     let asked = |client: &mut Client| client.subject::<Vec<Value>>("neighbours").ok();
@@ -171,12 +180,15 @@ fn operate(session: &Session, words: &[String], begun: &str) -> Vec<Offer> {
             ("exclusive", "and nobody else commits meanwhile"),
             ("private", "with a candidate that is not kept"),
         ]),
+        "monitor" if rest.is_empty() => of(&WATCHED),
+        "restart" if rest.is_empty() => restartable(),
         "unlock" => of(&[("force", "another's")]),
-        "help" | "exit" | "quit" => Vec::new(),
+        "help" | "log" | "exit" | "quit" => Vec::new(),
         name => {
             let mut offers = program(name, rest);
             if name == "show" && rest.is_empty() {
                 offers.extend(of(&[
+                    ("log", "what Bifrost and FRR said"),
                     ("lock", "who has locked the configuration"),
                     ("history", "configurations that were in force"),
                     ("ip", "what FRR knows: `show ip bgp summary`, `show ip ospf neighbor`"),

@@ -68,6 +68,13 @@ const KNOWN: &[(&str, To)] = &[
     ("show ip", Frr),
     ("show ipv6", Frr),
     ("clear ip", Frr),
+    ("restart routing", Ours("restart frr", false)),
+    ("restart dhcp server", Ours("restart dhcp", false)),
+    ("restart dhcpv6 server", Ours("restart dhcp6", false)),
+    ("restart dns forwarding", Ours("restart dns", false)),
+    ("monitor interfaces", Ours("monitor ports", false)),
+    ("show LOG", Ours("log", false)),
+    ("show LOGGING", Ours("log", false)),
     ("clear BGP", Frr),
 ];
 
@@ -133,6 +140,10 @@ mod tests {
             ("sh ip bgp sum", "frr: show ip bgp sum"),
             ("show bgp ipv6 unicast", "frr: show bgp ipv6 unicast"),
             ("clear ip bgp *", "frr: clear ip bgp *"),
+            ("restart routing", "restart frr"),
+            ("restart dhcp server", "restart dhcp"),
+            ("show log", "log"),
+            ("sh logging", "log"),
             ("show arp", "show neighbours"),
         ] {
             assert_eq!(of(line).as_deref(), Some(expected), "{line}");

@@ -1,5 +1,6 @@
 //! Operate mode: questions and actions.
 
+use std::path::Path;
 use std::process::Command;
 
 use candidate::{Document, Word};
@@ -13,7 +14,7 @@ use super::session::{Next, Session, help, meant, no_command};
 use crate::control::Request;
 
 /// The commands of operate mode.
-pub(super) const COMMANDS: [(&str, &str); 25] = [
+pub(super) const COMMANDS: [(&str, &str); 28] = [
     ("show", "what the router knows: `show ?` lists it"),
     ("configure", "change the configuration (`exclusive`: and nobody else; `private`: nothing is kept)"),
     ("ping", "is a host there? `ping ADDRESS [count N] [source ADDRESS] [interface NAME] [size N]`"),
@@ -24,8 +25,11 @@ pub(super) const COMMANDS: [(&str, &str); 25] = [
     ("tcpdump", "what passes the ports"),
     ("top", "ports, workers, routes and drops, live"),
     ("rtstat", "the flow table, live"),
+    ("monitor", "watch: `monitor ports`, `flows`, `traffic` (as tcpdump), `log`"),
+    ("log", "what Bifrost and FRR said: `log [LINES]`"),
     ("flows", "search the flow log, and the flows that live"),
     ("clear", "end flows that live"),
+    ("restart", "have a daemon start anew that serves hosts: `restart dns`; or `frr`"),
     ("redundancy", "hand a virtual router over, or take part in it again"),
     ("history", "configurations that were in force"),
     ("compare", "what differs between two of them"),
@@ -43,6 +47,17 @@ pub(super) const COMMANDS: [(&str, &str); 25] = [
 
 /// Those whose output may be longer than a screen.
 const LONG: [&str; 6] = ["show", "history", "compare", "flows", "doctor", "explain"];
+
+/// What `monitor` watches.
+pub(super) const WATCHED: [(&str, &str); 4] = [
+    ("ports", "ports, workers, routes and drops: `top`"),
+    ("flows", "the flow table: `rtstat`"),
+    ("traffic", "packets: `interface NAME`, `filter EXPRESSION`, or tcpdump's own words"),
+    ("log", "what Bifrost and FRR say"),
+];
+
+/// Where systemd's journal is, if it is.
+const JOURNAL: &str = "/run/systemd/journal";
 
 impl Session {
     pub(super) fn operate(&mut self, words: Vec<Word>) -> Result<Next, ShellError> {
@@ -89,11 +104,28 @@ impl Session {
                 command.args(rest);
                 output::run(command, pipes, false)?;
             }
+            "monitor" => self.monitor(rest, pipes)?,
+            "log" => log(rest, false, pipes)?,
             "unlock" => self.unlock(rest)?,
             "show" => self.show(rest, pipes)?,
             name => self.ourselves(name, rest, pipes)?,
         }
         Ok(Next::Line)
+    }
+
+    /// What is watched until the user has seen enough.
+    fn monitor(&self, rest: &[String], pipes: &Pipes) -> Result<(), ShellError> {
+        let Some((what, rest)) = rest.split_first() else { return self.ourselves("top", &[], pipes) };
+        match meant(what, WATCHED.iter().map(|(name, _)| *name)) {
+            Ok("ports") => self.ourselves("top", rest, pipes),
+            Ok("flows") => self.ourselves("rtstat", rest, pipes),
+            Ok("traffic") => self.ourselves("tcpdump", &traffic(rest), pipes),
+            // Where nobody can end it, it ends by itself.
+            Ok(_) => log(rest, self.on_terminal, pipes),
+            Err(_) => {
+                Err(ShellError::said(format!("monitor {what}? It is one of ports, flows, traffic, log")))
+            }
+        }
     }
 
     /// A command of this program.
@@ -213,5 +245,61 @@ impl Session {
         let done: String = self.connect()?.ask(&Request::Confirm)?;
         println!("{done}");
         Ok(())
+    }
+}
+
+/// The words of `monitor traffic interface NAME filter EXPRESSION`, as tcpdump has them; its own stay.
+fn traffic(words: &[String]) -> Vec<String> {
+    let (mut made, words) = match words {
+        [interface, name, words @ ..] if interface == "interface" => {
+            (vec!["-i".to_owned(), name.clone()], words)
+        }
+        words => (Vec::new(), words),
+    };
+    let begins = words.first().is_some_and(|word| ["filter", "matching"].contains(&word.as_str()));
+    made.extend_from_slice(&words[usize::from(begins)..]);
+    made
+}
+
+/// The end of what Bifrost and FRR said, as systemd has it; `on`: and what they say from now on.
+fn log(rest: &[String], on: bool, pipes: &Pipes) -> Result<(), ShellError> {
+    let lines = match rest {
+        [] => 100,
+        [lines] => lines.parse::<u32>().map_err(|_| {
+            ShellError::said(format!("log {lines}? A number of lines, or nothing for the last 100"))
+        })?,
+        _ => return Err(ShellError::said("log: a number of lines, or nothing for the last 100")),
+    };
+    if !Path::new(JOURNAL).is_dir() {
+        return Err(ShellError::said(
+            "systemd's journal has the log, and is not here: see what started Bifrost, or [system.syslog]",
+        ));
+    }
+    let mut command = Command::new("journalctl");
+    command.args(["--no-pager", "--unit=bifrost", "--unit=frr"]).arg(format!("--lines={lines}"));
+    if on {
+        command.arg("--follow");
+    }
+    output::run(command, pipes, !on)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::traffic;
+
+    #[test]
+    fn traffic_is_watched_by_the_words_of_others_and_by_tcpdumps_own() {
+        for (line, expected) in [
+            ("interface eth0 filter port 53", "-i eth0 port 53"),
+            ("interface eth0 matching arp", "-i eth0 arp"),
+            ("interface eth0", "-i eth0"),
+            ("filter host 192.0.2.1", "host 192.0.2.1"),
+            ("-ni eth0 -c 5 udp", "-ni eth0 -c 5 udp"),
+            ("interface", "interface"),
+            ("", ""),
+        ] {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(traffic(&words).join(" "), expected, "{line}");
+        }
     }
 }

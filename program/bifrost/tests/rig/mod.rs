@@ -635,6 +635,13 @@ impl Answer for Fake {
         }
     }
 
+    fn restart(&self, name: &str) -> Result<String, String> {
+        match name {
+            "dns" => Ok("unbound has restarted; its cache is empty then".to_owned()),
+            _ => Err(format!("the file has no service {name:?}; what can restart: dns, frr")),
+        }
+    }
+
     fn clear_flows(&self, query: &FlowQuery) -> Result<u64, String> {
         // As many as what was asked for has letters: that tells whether it came.
         Ok(serde_json::to_string(query).map_or(0, |asked| asked.len() as u64))

@@ -185,6 +185,19 @@ fn what_is_not_understood_is_linuxs_by_family_and_named() {
     let log = net.router.log();
     assert!(log.contains("cannot be adopted: ip old forward") && log.contains("transit of IPv4"), "{log}");
 
+    // What is no chain of nftables is never adopted, and named as well.
+    let host = net.router.host();
+    host.run("ip xfrm policy add src 2001:db8:1::/64 dst 2001:db8:2::/64 dir fwd action block").unwrap();
+    let said =
+        "\"xfrm policy fwd 2001:db8:1::/64 to 2001:db8:2::/64\" is not Bifrost's: transit that it could";
+    wait_for("the policy to be named", Duration::from_secs(5), || match net.router.log() {
+        log if log.contains(said) => Ok(()),
+        log => Err(log),
+    })
+    .unwrap();
+    assert!(!arrives(&net, "2001:db8:2::2", 7777), "Linux's policy is passed by");
+    host.run("ip xfrm policy flush").unwrap();
+
     // And whole, when the operator says so.
     net.router.configure(&ports("auto", &["left", "right"])).unwrap();
     net.router.ask("reload").unwrap();

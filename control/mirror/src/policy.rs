@@ -97,6 +97,8 @@ pub struct Beyond {
     /// filters of `tc` (`tc ingress eth0 (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
     /// 192.0.2.0/24`).
     pub filters: Vec<String>,
+    /// How many of these are chains of nftables: the first.
+    pub chains: usize,
     /// What they could touch, but for the chains of nftables.
     pub filtered: Reach,
     /// What these could touch.
@@ -121,6 +123,12 @@ pub struct Beyond {
 }
 
 impl Beyond {
+    /// The filters: chains of nftables, which can be adopted, and others, which cannot.
+    pub fn filters_by_kind(&self) -> [&[String]; 2] {
+        let (chains, others) = self.filters.split_at(self.chains);
+        [chains, others]
+    }
+
     /// With a program that stands at an interface's way in or out by tcx, which netlink does not
     /// tell. At the way out of a port only.
     pub fn add_program(&mut self, interface: &str, egress: bool) {
@@ -345,6 +353,7 @@ impl Policy {
         };
         Beyond {
             filters,
+            chains: self.chains.len(),
             filtered,
             chained: self.chained.clone(),
             own: self.own,

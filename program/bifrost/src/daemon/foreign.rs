@@ -59,11 +59,13 @@ impl Foreign {
         }
         let had = std::mem::replace(&mut self.beyond, beyond);
         (self.wishes, self.adopted) = (wishes, adopted);
-        let Beyond { filters, rules, shapers, .. } = &self.beyond;
+        let Beyond { rules, shapers, .. } = &self.beyond;
         for (interface, kind) in shapers.iter().filter(|new| !had.shapers.contains(new)) {
             warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
         }
-        tell("filter", &had.filters, filters, wishes[0]);
+        let [[chains, others], [had_chains, had_others]] = [&self.beyond, &had].map(Beyond::filters_by_kind);
+        tell("filter", had_chains, chains, wishes[0]);
+        tell("filter", had_others, others, wish_of_others(wishes[0]));
         tell("routing rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes, adopted);
         let (tunnels, before) = (self.reaches_tunnels(), had);
@@ -128,6 +130,11 @@ fn left_to_linux(beyond: &Beyond, [filter, rules]: [Wish; 2], adopted: [bool; 2]
     };
     let filtered = beyond.filtered.clone().or(&beyond.chained.clone().without(adopted));
     wanted(filter, filtered).or(&wanted(rules, beyond.ruled.clone()))
+}
+
+/// What is done about filters that are no chains of nftables: none of them can be adopted.
+pub(crate) fn wish_of_others(wish: Wish) -> Wish {
+    if wish == Wish::Adopt { Wish::Respect } else { wish }
 }
 
 fn tell(kind: &str, had: &[String], has: &[String], wish: Wish) {

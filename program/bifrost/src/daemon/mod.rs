@@ -68,7 +68,7 @@ mod flow_state;
 mod flow_table;
 mod flows;
 mod forecast;
-mod foreign;
+pub(crate) mod foreign;
 mod forwarding;
 mod groups;
 mod icmp;

@@ -62,7 +62,7 @@ fn judged_by_linux(net: &Line) -> String {
 #[test]
 fn in_both_lanes_from_the_first_packet_on() {
     let Some(net) = behind("adopted", WALL) else { return };
-    wait_for("its rules", Duration::from_secs(3), || match net.router.ask("show mirror") {
+    wait_for("its rules", Duration::from_secs(10), || match net.router.ask("show mirror") {
         Ok(shown) if shown.contains("filter inet wall forward: adopted for ipv4 and ipv6\n") => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -90,7 +90,7 @@ fn in_both_lanes_from_the_first_packet_on() {
     // It was the plane: Linux's own chain met nothing of a thousand packets.
     load(&net, "table inet count {\n chain forward { type filter hook forward priority -10; counter; }\n}\n");
     let settled = || net.router.ask("show mirror").unwrap().contains("inet count forward: adopted");
-    wait_for("one chain more", Duration::from_secs(3), || {
+    wait_for("one chain more", Duration::from_secs(10), || {
         settled().then_some(()).ok_or("not yet".to_owned())
     })
     .unwrap();
@@ -136,7 +136,7 @@ fn a_change_is_followed_and_nothing_passes_between() {
         let ruleset = WALL.replace("ct state vmap", &format!("{mark}\nct state vmap"));
         load(&net, &format!("delete table inet wall\n{ruleset}"));
         let linuxs = round % 2 == 0;
-        wait_for("it to be taken in", Duration::from_secs(4), || match lanes(&net) {
+        wait_for("it to be taken in", Duration::from_secs(10), || match lanes(&net) {
             lanes if lanes.iter().all(|(lane, _)| (lane == "linux") == linuxs) => Ok(()),
             lanes => Err(format!("{lanes:?}")),
         })
@@ -167,7 +167,7 @@ fn what_is_not_understood_is_linuxs_by_family_and_named() {
                    udp dport 7777 drop; ct mark 7 drop; }\n}\n\
         table ip6 new {\n chain forward { type filter hook forward priority 0; udp dport 7778 drop; }\n}\n";
     let Some(net) = behind("adopted-half", ruleset) else { return };
-    wait_for("IPv4 to be Linux's", Duration::from_secs(3), || match lanes(&net) {
+    wait_for("IPv4 to be Linux's", Duration::from_secs(10), || match lanes(&net) {
         lanes if lanes.iter().all(|(lane, why)| lane != "linux" && why.contains("IPv4: Linux")) => Ok(()),
         lanes => Err(format!("{lanes:?}")),
     })
@@ -205,7 +205,7 @@ fn what_is_not_understood_is_linuxs_by_family_and_named() {
     assert!(!arrives(&net, "2001:db8:2::2", 7778) && arrives(&net, "2001:db8:2::2", 7777));
     net.router.configure(&config()).unwrap();
     net.router.ask("reload").unwrap();
-    wait_for("IPv6 to be the plane's", Duration::from_secs(3), || match lanes(&net) {
+    wait_for("IPv6 to be the plane's", Duration::from_secs(10), || match lanes(&net) {
         lanes if lanes.iter().all(|(lane, why)| lane != "linux" && why.contains("IPv4: Linux")) => Ok(()),
         lanes => Err(format!("{lanes:?}")),
     })

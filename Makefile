@@ -34,7 +34,7 @@ run: build ## The demo: an ISP, a router, a customer and a server (ARGS="--secon
 	@lab/setup.sh lab
 	@$(AS_ROOT) target/release/bifrost-demo $(ARGS)
 
-test: root cargo ## Every test, on real hosts in network namespaces (as root; ONLY=nat: those whose name has it; PROFILE)
+test: root cargo ## Every test, on real hosts in network namespaces (as root; ONLY=nat: named so; PROFILE=release)
 	@lab/setup.sh build lab
 	@lab/setup.sh machines || echo "Tests in virtual machines will fail; the others go on" >&2
 	@CARGO=$(CARGO) PROFILE=$(PROFILE) tests/run.sh $(ONLY)

@@ -2,7 +2,7 @@
 //! (VLANs, VRFs).
 //!
 //! They are written as the others are, with hosts in network namespaces, but carried out in a guest
-//! (`lab::inside!`). A machine boots once for each kernel, and serves all tests of this program.
+//! (`lab::inside!`). A machine serves many tests of this program, one after the other.
 //! `lab/setup.sh machines` fetches what they need.
 
 // Every test's name begins with `machines`, so that `make test ONLY=machines` finds them.

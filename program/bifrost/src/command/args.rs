@@ -118,9 +118,9 @@ pub enum Command {
     Redundancy(Redundancy),
     /// Have a daemon start anew that serves hosts, or FRR
     ///
-    /// Which there are, the file says: dhcp, dhcp6, dns, ntp, lldp, syslog, ssh, dhcp-client. It is
-    /// told nothing new. FRR's sessions end and are set up again; what is forwarded meanwhile is for
-    /// its graceful restart to say. Bifrost itself: `bifrost upgrade`.
+    /// Which there are, the file says; a name that is none is answered with those. The daemon is
+    /// told nothing new. FRR's sessions end and are set up again. With graceful restart, forwarding
+    /// goes on meanwhile. To restart Bifrost itself: `bifrost upgrade`.
     Restart(Restart),
     /// End flows that live: those of a host, a port or a protocol, or all
     ///

@@ -20,8 +20,9 @@ use tracing::{info, warn};
 use super::forwarding::Forwarding;
 use super::nft;
 
-/// How long packets may be on their way through workers: longer than one may be away before it is
-/// taken for stuck, and started anew with empty rings (`port::pulse::USUAL`).
+/// How long packets may be on their way through workers. A worker that hangs is started anew with
+/// empty rings before that. One that waits for its core still longer would judge what is in its
+/// rings by the new rules.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
 
 /// What is read, and what else decides what comes of it.

@@ -28,7 +28,7 @@ fn files(root: &Path) -> BTreeSet<String> {
 #[test]
 fn a_package_installs_whole_and_goes_without_a_trace() {
     let house = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let program = env!("CARGO_BIN_EXE_bifrost");
+    let program = Path::new(env!("CARGO_BIN_EXE_bifrost"));
     run(Command::new("lab/package.sh").arg(program).current_dir(house));
     let made = house.join("target/package");
     let package = files(&made).into_iter().find(|file| file.ends_with(".deb")).unwrap();
@@ -63,12 +63,15 @@ fn a_package_installs_whole_and_goes_without_a_trace() {
 
     // Stripped, with its symbols beside the package; and it runs.
     let installed = root.join("usr/sbin/bifrost");
-    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
-    assert!(size(&installed) < size(Path::new(program)) / 2, "{}", size(&installed));
-    assert!(run(Command::new(&installed).arg("--version")).starts_with("bifrost "));
     let symbols = files(&made).into_iter().find(|file| file.ends_with(".debug")).unwrap();
-    let sections = run(Command::new("readelf").arg("-SW").arg(made.join(symbols)));
-    assert!(sections.contains(".debug_line"), "{sections}");
+    let sections = |path: &Path| run(Command::new("readelf").arg("-SW").arg(path));
+    let (built, stripped, kept) = (sections(program), sections(&installed), sections(&made.join(symbols)));
+    for section in [".symtab", ".debug_line"] {
+        assert!(!stripped.contains(section), "{stripped}");
+        assert_eq!(kept.contains(section), built.contains(section), "{kept}");
+    }
+    assert!(kept.contains(".symtab"), "{kept}");
+    assert!(run(Command::new(&installed).arg("--version")).starts_with("bifrost "));
 
     // The operator's own file outlives the package, and goes when it is purged.
     dpkg(root, &["--remove", "bifrost"]);

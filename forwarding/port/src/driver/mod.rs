@@ -224,20 +224,18 @@ impl Driver {
         })
     }
 
-    /// Loads what is else loaded when it is first needed, so that neither a port nor a question
-    /// waits for it. All at once, as each takes the kernel a while.
+    /// Loads what every router needs, so that no port waits for it. All at once, as each takes the
+    /// kernel a while. What runs where a driver has no XDP, and what answers questions, are loaded
+    /// when they are first needed: few routers need either, and all wait for a start.
     pub fn prepare(&mut self) -> Result<(), DriverError> {
         let this = &*self;
-        let (native, generic, behind, copy) = std::thread::scope(|scope| {
+        let (native, behind) = std::thread::scope(|scope| {
             let native = scope.spawn(|| this.loader.loaded("bifrost", 0, &this.shared));
-            let generic = scope.spawn(|| this.loader.loaded("bifrost", this.mark, &this.shared));
-            let behind = scope.spawn(|| this.open_ways());
-            let copy = this.copy();
-            (joined(native), joined(generic), joined(behind), copy)
+            let behind = this.open_ways();
+            (joined(native), behind)
         });
         behind?;
-        self.programs = Programs { native: Some(native?), generic: Some(generic?) };
-        self.packet_tracer = Some(copy?);
+        self.programs.native = Some(native?);
         Ok(())
     }
 

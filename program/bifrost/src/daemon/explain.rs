@@ -81,6 +81,8 @@ impl Forwarding {
             return self.explain_worker(input, asked, &translation, steps);
         }
         let on_wire = tagged(&frame, tags);
+        // The first time, the kernel checks a copy of the programs.
+        self.plane.takes_long();
         let run =
             self.plane.driver_mut().trace_packet(port_id, &on_wire).map_err(|error| error.to_string())?;
         let counted = &run.counted;

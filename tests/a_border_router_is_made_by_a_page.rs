@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use lab::{Frr, Host, Lab, Router, wait_for};
 
-use crate::callers::{call, tells};
 use crate::network::{OSPF, turn};
 
 const PAGE: &str = include_str!("../docs/border.md");
@@ -104,7 +103,7 @@ fn and_its_commands_do_what_it_says() {
     let core_says = format!("router ospf\n redistribute connected\nexit\n{OSPF}");
     let _core = Frr::start(&core, &["ospfd"], &core_says, false).unwrap();
     let ours = Frr::start(&host, &["bgpd", "ospfd"], "", false).unwrap();
-    let _server = tells(&core, &[22, 80]);
+    let _server = core.tells(&[22, 80]).unwrap();
 
     let bare = format!("without_ports = \"on\"\n[routing]\nsockets = \"{}\"\n", ours.sockets().display());
     let router = Router::start(&host, &bare).unwrap();
@@ -142,7 +141,7 @@ fn and_its_commands_do_what_it_says() {
     pings();
     let linux = net.router.host().linux_forwarded().unwrap();
     pings();
-    assert_eq!(call(&first, "tcp", ("198.18.1.1", 0), ("198.51.100.80", 80)), "198.18.1.1");
+    assert_eq!(first.call("tcp", ("198.18.1.1", 0), ("198.51.100.80", 80)).unwrap(), "198.18.1.1");
     let ssh = first.run(&format!("python3 -c '{REFUSED}' 198.18.1.1 198.51.100.80 22")).unwrap();
     assert_eq!(ssh.trim(), "ConnectionRefusedError");
     assert_eq!(net.router.host().linux_forwarded().unwrap(), linux, "Linux forwarded");

@@ -26,7 +26,7 @@ pub fn nft(router: &Host, lines: &[&str]) {
 
 /// The lane of each port, and why.
 pub fn lanes(net: &Line) -> Vec<(String, String)> {
-    let shown = net.router.show("ports").unwrap();
+    let shown = net.router.subject("ports").unwrap();
     let text = |port: &serde_json::Value, key: &str| port[key].as_str().unwrap_or_default().to_owned();
     shown.as_array().unwrap().iter().map(|port| (text(port, "lane"), text(port, "lane_reason"))).collect()
 }

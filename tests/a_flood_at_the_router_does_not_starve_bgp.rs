@@ -25,7 +25,7 @@ fn in_each_lane() {
         net.bird.established(Duration::ZERO).unwrap();
         let flooded = flood.stop();
         if net.router.is_bifrost() {
-            let classifier = net.router.show("classifier").unwrap();
+            let classifier = net.router.subject("classifier").unwrap();
             let classes = classifier["classes"].as_array().unwrap();
             let count = |class: &str, what: &str| {
                 classes.iter().find(|c| c["class"] == class).and_then(|c| c[what].as_u64()).unwrap()

@@ -14,7 +14,7 @@ fn table(net: &Line) -> String {
 }
 
 fn restored(net: &Line) -> u64 {
-    net.router.show("mirror").unwrap()["filter_restored"].as_u64().unwrap()
+    net.router.subject("mirror").unwrap()["filter_restored"].as_u64().unwrap()
 }
 
 /// Waits until the table is what it was.

@@ -73,7 +73,7 @@ fn and_linux_does_by_the_same_rules() {
     goes_on(&transfer, MEGABITS);
     blocks(&net);
     let express = |net: &Line| {
-        let shown = net.router.show("ports").unwrap();
+        let shown = net.router.subject("ports").unwrap();
         shown
             .as_array()
             .unwrap()

@@ -29,10 +29,10 @@ accept proto icmpv6 name ping6
 
 /// What a reload could have changed. Counters of packets go on, so they are left out.
 fn state(router: &Router) -> [String; 4] {
-    let ports = router.show("ports").unwrap();
+    let ports = router.subject("ports").unwrap();
     let ports: Vec<String> =
         ports.as_array().unwrap().iter().map(|port| format!("{} {}", port["name"], port["state"])).collect();
-    let filter = router.show("filter").unwrap();
+    let filter = router.subject("filter").unwrap();
     let rules = |chain: &serde_json::Value| {
         let rules = chain["rules"].as_array().into_iter().flatten();
         format!("{} {:?}", chain["policy"], rules.map(|rule| rule["text"].clone()).collect::<Vec<_>>())
@@ -136,7 +136,7 @@ fn when_the_file_is_a_pipe() {
     assert!(said.contains("not a regular file"), "{said}");
     let pid = net.router.process().unwrap().pid();
     net.router.host().run(&format!("kill -HUP {pid}")).unwrap();
-    net.router.show("ports").unwrap();
+    net.router.subject("ports").unwrap();
     net.reachable();
     net.router.stop().unwrap();
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

@@ -47,7 +47,7 @@ impl House {
     }
 
     fn rate(&self) -> u64 {
-        let shown = self.router.show("classifier").unwrap();
+        let shown = self.router.subject("classifier").unwrap();
         let classes = shown["classes"].as_array().unwrap();
         classes.iter().find(|class| class["class"] == "icmp").unwrap()["rate"].as_u64().unwrap()
     }

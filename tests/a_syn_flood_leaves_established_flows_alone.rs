@@ -209,7 +209,7 @@ fn under_a_flood(lane: &str, nat: &str) {
     assert!(number(&late, "gc_timed") > number(&after, "capacity") / 2, "{late}");
     if !nat.is_empty() {
         wait_for("their ports to be given back", Duration::from_secs(60), || {
-            let shown = net.router.show("nat").map_err(|error| error.to_string())?;
+            let shown = net.router.subject("nat").map_err(|error| error.to_string())?;
             match number(&shown, "mappings") {
                 few if few < 100 + IDLE as u64 => Ok(()),
                 many => Err(format!("{many} mappings")),

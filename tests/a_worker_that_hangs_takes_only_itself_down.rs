@@ -22,7 +22,7 @@ fn and_is_started_again() {
     for restarts in 1..3 {
         assert!(net.customer.run(&format!("ping -c1 -W1 -t 77 {}", SERVER[0])).is_err());
         wait_for("the worker to be started again", Duration::from_secs(20), || {
-            let workers = net.router.show("workers").map_err(|error| error.to_string())?;
+            let workers = net.router.subject("workers").map_err(|error| error.to_string())?;
             let known = workers[0]["restarts"].as_u64();
             (known == Some(restarts)).then_some(()).ok_or(format!("{known:?} restarts"))
         })

@@ -34,7 +34,7 @@ fn of_what_each_lane_carries() {
         for _ in 0..3 {
             let said = net.router.upgrade().unwrap();
             assert!(said.contains("has taken over"), "{said}");
-            let ports = net.router.show("ports").unwrap();
+            let ports = net.router.subject("ports").unwrap();
             let taken = |port: &serde_json::Value| port["lane"] == lane;
             assert!(ports.as_array().unwrap().iter().all(taken), "{ports}");
             // By its own program: the old one counts elsewhere.
@@ -123,7 +123,7 @@ fn though_it_fails_at_any_step() {
     let refused = |net: &Line, why: &str| {
         let error = net.router.ask("upgrade").unwrap_err().to_string();
         assert!(error.contains("the process that runs stays") && error.contains(why), "{error}");
-        let ports = net.router.show("ports").unwrap();
+        let ports = net.router.subject("ports").unwrap();
         assert!(ports.as_array().unwrap().iter().all(|port| port["lane"] == "worker"), "{ports}");
     };
     let replace = |text: &str| {

@@ -101,7 +101,7 @@ impl Bridged {
     }
 
     pub fn interface(&self, name: &str) -> Value {
-        let shown = self.router.show("interfaces").unwrap();
+        let shown = self.router.subject("interfaces").unwrap();
         let is = |interface: &&Value| interface["name"] == name;
         shown.as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("no {name}: {shown}")).clone()
     }
@@ -138,7 +138,7 @@ impl Bridged {
 
     /// Packets that the plane took by all ports, and those that Linux forwarded.
     pub fn counted(&self) -> (u64, u64) {
-        let shown = self.router.show("ports").unwrap();
+        let shown = self.router.subject("ports").unwrap();
         let of = |port: &Value| ["express", "worker"].map(|lane| port["received"][lane]["packets"].as_u64());
         let taken = shown.as_array().unwrap().iter().flat_map(of).map(Option::unwrap).sum();
         (taken, self.router.host().linux_forwarded().unwrap())

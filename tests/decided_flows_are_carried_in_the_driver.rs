@@ -100,7 +100,7 @@ fn with_and_without_translation() {
         for options in ["-c 2001:db8:2::2 -t 1", "-c 2001:db8:2::2 -t 1 -R", "-c 10.2.0.2 -u -b 50M -t 1"] {
             assert!(iperf(&net, options)["error"].is_null(), "{options}");
         }
-        let filter = net.router.show("filter").unwrap();
+        let filter = net.router.subject("filter").unwrap();
         let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
         let packets = |rule: usize| forward["rules"][rule]["packets"].as_u64().unwrap();
         let (carried, worker) = net.lanes();

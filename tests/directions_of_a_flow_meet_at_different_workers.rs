@@ -150,7 +150,7 @@ fn sends_by(host: &Host, interface: &str, queue: usize) {
 
 /// Packets of each worker.
 fn workers(net: &Line) -> [u64; 2] {
-    let shown = net.router.show("workers").unwrap();
+    let shown = net.router.subject("workers").unwrap();
     [0, 1].map(|worker| shown[worker]["packets"].as_u64().unwrap())
 }
 
@@ -210,13 +210,13 @@ fn check(net: &Line, servers: [&str; 2], translated: bool, lane: &str) {
     // A port that was used again is the same flow.
     let new = flows["new"].as_u64().unwrap() - flows_before;
     assert!(new > 3 * CONNECTIONS as u64, "{flows}");
-    let filter = net.router.show("filter").unwrap();
+    let filter = net.router.subject("filter").unwrap();
     let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
     let packets = |rule: usize| forward["rules"][rule]["packets"].as_u64().unwrap();
     assert!(packets(0) <= late && packets(3) == 0, "{filter}");
     assert!(packets(1) > 4 * CONNECTIONS as u64 * (BYTES / 1448) as u64, "{filter}");
     if translated {
-        let nat = net.router.show("nat").unwrap();
+        let nat = net.router.subject("nat").unwrap();
         assert!(nat["rules"][0]["flows"].as_u64().unwrap() > 3 * CONNECTIONS as u64, "{nat}");
         assert!(["exhausted", "limited", "refused"].iter().all(|why| nat["rules"][0][why] == 0), "{nat}");
     }
@@ -264,7 +264,7 @@ fn by_one_uplink_or_two() {
                 net.customer.reaches(address, Duration::from_secs(5)).unwrap();
             }
             let received = || {
-                let shown = net.router.show("ports").unwrap();
+                let shown = net.router.subject("ports").unwrap();
                 let port = |name: &str| {
                     shown.as_array().unwrap().iter().find(|port| port["name"] == name).unwrap().clone()
                 };

@@ -74,7 +74,7 @@ fn by_the_workers_that_there_are() {
         let living = connections_that_live(&net);
         let shown = net.router.ask("show ports").unwrap();
         assert_eq!(living, CONNECTIONS, "{lane} lane, {queues} queues: {shown}");
-        for port in net.router.show("ports").unwrap().as_array().unwrap() {
+        for port in net.router.subject("ports").unwrap().as_array().unwrap() {
             let workers: Vec<_> =
                 port["queues"].as_array().unwrap().iter().map(|queue| queue["worker"].as_u64()).collect();
             assert_eq!(workers, vec![Some(0); queues as usize], "{port}");
@@ -93,7 +93,7 @@ fn or_the_port_is_linuxs_where_flows_would_break() {
     let one = ports("worker", &["left", "right"]).replace("lane =", "queues = 1\nlane =");
     let Some(mut net) = network(&(one.clone() + NAT), 4) else { return };
     assert_eq!(connections_that_live(&net), CONNECTIONS, "{}", net.router.ask("show ports").unwrap());
-    let shown = net.router.show("ports").unwrap();
+    let shown = net.router.subject("ports").unwrap();
     for port in shown.as_array().unwrap() {
         let why = port["mode_reason"].as_str().unwrap_or_default();
         assert!(why.contains("3 of 4 receive queues") && why.contains("ethtool -L"), "{port}");
@@ -103,7 +103,7 @@ fn or_the_port_is_linuxs_where_flows_would_break() {
     net.router.configure(&one).unwrap();
     net.router.restart().unwrap();
     lab::wait_for("the ports to be taken", Duration::from_secs(15), || {
-        let shown = net.router.show("ports").unwrap();
+        let shown = net.router.subject("ports").unwrap();
         match shown.as_array().unwrap().iter().all(|port| port["lane"] == "worker") {
             true => Ok(()),
             false => Err(shown.to_string()),

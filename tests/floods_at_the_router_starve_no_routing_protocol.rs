@@ -135,7 +135,7 @@ fn by_the_port_of_the_flood() {
         let before = sessions(&frr).unwrap();
         let sent = flood(&peer, &gateway, frame);
         let after = sessions(&frr);
-        let classes = router.show("classifier").unwrap();
+        let classes = router.subject("classifier").unwrap();
         assert_eq!(after, Ok(before), "{sent} frames of {kind}: {classes}");
         eprintln!("{kind}: {sent} frames in {FLOOD:?}");
     }

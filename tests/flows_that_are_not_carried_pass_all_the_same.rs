@@ -52,7 +52,7 @@ fn with_more_verdicts_than_the_driver_knows() {
         "{carried} carried, {worker} by workers"
     );
     assert!(worker >= flows + (ROUNDS - 1) * (flows - 2048), "{carried} carried, {worker} by workers");
-    let filter = net.router.show("filter").unwrap();
+    let filter = net.router.subject("filter").unwrap();
     let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
     for rule in forward["rules"].as_array().unwrap().iter().skip(2) {
         assert_eq!(rule["packets"], ROUNDS, "{rule}");
@@ -124,7 +124,7 @@ drop'''\n";
         "{shown}"
     );
     assert!(shown["overflow"].as_u64().unwrap() > 100, "{shown}");
-    let drops = net.router.show("drops").unwrap();
+    let drops = net.router.subject("drops").unwrap();
     let full = drops.as_array().unwrap().iter().find(|drop| drop["reason"] == "flows_full");
     assert!(full.is_some_and(|drop| drop["packets"].as_u64().unwrap() > 100), "{drops}");
 

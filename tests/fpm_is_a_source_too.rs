@@ -26,7 +26,7 @@ fn and_survives_a_restart_of_the_plane() {
     for _ in 0..2 {
         if net.router.is_bifrost() {
             wait_for("the routes by FPM", Duration::from_secs(15), || {
-                let mirror = net.router.show("mirror").unwrap();
+                let mirror = net.router.subject("mirror").unwrap();
                 let connected =
                     mirror["fpm"]["connected"] == true && mirror["fpm"]["frames"].as_u64() > Some(100);
                 if connected && mirror["synced"] == true { Ok(()) } else { Err(mirror.to_string()) }

@@ -159,7 +159,7 @@ fn and_the_world_reaches_what_is_forwarded() {
 
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
-    let nat = net.router.show("nat").unwrap();
+    let nat = net.router.subject("nat").unwrap();
     let rule = |name: &str| {
         nat["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone()
     };
@@ -238,7 +238,7 @@ fn or_are_told_that_no_port_is_left() {
         let said: Vec<&str> = said.lines().collect();
         assert_eq!(said, ["nothing", "nothing", "No route to host", "No route to host"], "{to}");
     }
-    let nat = net.router.show("nat").unwrap();
+    let nat = net.router.subject("nat").unwrap();
     for rule in 0..2 {
         assert_eq!(nat["rules"][rule]["exhausted"], 2, "{nat}");
     }
@@ -249,7 +249,7 @@ fn or_are_told_that_no_port_is_left() {
     let flows = nat["rules"][0]["flows"].as_u64().unwrap();
     let said = net.customer.run(&format!("timeout 20 python3 -c '{PORTLESS}'")).unwrap();
     assert_eq!(said.lines().collect::<Vec<_>>(), ["nothing", "No route to host"]);
-    let nat = net.router.show("nat").unwrap();
+    let nat = net.router.subject("nat").unwrap();
     let home = &nat["rules"][0];
     assert_eq!((home["flows"].as_u64().unwrap(), &home["exhausted"]), (flows + 1, &3.into()), "{nat}");
     let drops = net.router.ask("show drops").unwrap();
@@ -272,7 +272,7 @@ fn though_they_spoke_before_its_port_was_there() {
     change(&(ports("worker", &["left"]) + "[flow]\nmemory = 16\n" + NAT));
     // Of those that came while the network was made.
     let translated = || {
-        let nat = net.router.show("nat").unwrap();
+        let nat = net.router.subject("nat").unwrap();
         let rules = nat["rules"].as_array().unwrap().iter();
         rules.filter(|rule| rule["name"] == "home").filter_map(|rule| rule["flows"].as_u64()).sum::<u64>()
     };

@@ -90,7 +90,7 @@ except OSError as error: print(error.strerror)\"";
 
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
-    let nat = net.router.show("nat").unwrap();
+    let nat = net.router.subject("nat").unwrap();
     assert!(nat["rules"][0]["flows"].as_u64().unwrap() > 20, "{nat}");
 }
 

@@ -82,7 +82,7 @@ fn interfaces_that_come_while_routes_are_read_again_are_taken() {
         ))
         .unwrap();
         wait_for("the interface to be taken", Duration::from_secs(5), || {
-            let shown = router.show("ports").map_err(|error| error.to_string())?;
+            let shown = router.subject("ports").map_err(|error| error.to_string())?;
             let taken =
                 shown.as_array().is_some_and(|ports| ports.iter().any(|port| port["lane"] == "express"));
             taken.then_some(()).ok_or(shown.to_string())
@@ -90,7 +90,7 @@ fn interfaces_that_come_while_routes_are_read_again_are_taken() {
         .unwrap();
         host.run(&format!("ip link del port{round}; ip link set other up")).unwrap();
         wait_for("the interface to be forgotten", Duration::from_secs(5), || {
-            let shown = router.show("ports").map_err(|error| error.to_string())?;
+            let shown = router.subject("ports").map_err(|error| error.to_string())?;
             shown.as_array().is_some_and(Vec::is_empty).then_some(()).ok_or(shown.to_string())
         })
         .unwrap();

@@ -85,7 +85,7 @@ fn and_the_routers_own_connections() {
         ("from the router", router, "10.2.0.2:8000"),
         ("to the router", &net.customer, "10.1.0.1:9000"),
     ] {
-        assert!(fetches(from, to), "{way}: {}\n{}", net.router.show("drops").unwrap(), net.router.log());
+        assert!(fetches(from, to), "{way}: {}\n{}", net.router.subject("drops").unwrap(), net.router.log());
     }
     net.server.run("ip route add 10.1.0.0/24 via 10.2.0.1").unwrap();
     for (way, from, to) in [

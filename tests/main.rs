@@ -9,7 +9,6 @@
 
 mod against_linux;
 mod bridged;
-mod callers;
 mod ethernets;
 mod network;
 mod redundant;

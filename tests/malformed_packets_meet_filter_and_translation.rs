@@ -126,7 +126,7 @@ fn sum(list: &Value, wanted: impl Fn(&Value) -> bool, what: &str) -> u64 {
 /// What came into the workers' graph has left it, has been handed to Linux, or was dropped for a
 /// reason.
 fn adds_up(net: &Line) -> Result<(), String> {
-    let (graph, drops) = (net.router.show("graph").unwrap(), net.router.show("drops").unwrap());
+    let (graph, drops) = (net.router.show("graph").unwrap(), net.router.subject("drops").unwrap());
     let class = |class: &'static str| move |element: &Value| element["class"] == class;
     // Known flows take the short way, in front of all others.
     let came = sum(&graph, class("FlowPath"), "packets");
@@ -220,6 +220,6 @@ fn and_a_ping_goes_on() {
     net.customer.reaches("2001:db8:2::2", Duration::from_secs(5)).unwrap();
     // What is under way is in between.
     wait_for("all packets to be accounted for", Duration::from_secs(5), || adds_up(&net)).unwrap();
-    let workers = net.router.show("workers").unwrap();
+    let workers = net.router.subject("workers").unwrap();
     assert_eq!(sum(&workers, |_| true, "restarts"), 0, "{workers}");
 }

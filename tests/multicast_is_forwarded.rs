@@ -231,7 +231,7 @@ fn byte_for_byte_as_by_linux() {
                 assert!(forwarded >= 80, "{lane}: {forwarded} of {count} to {group} were the plane's");
             }
             // Those that may not leave at all were dropped here, with their reason.
-            let drops = tree.router.show("drops").unwrap().to_string();
+            let drops = tree.router.subject("drops").unwrap().to_string();
             assert!(drops.contains("unwanted"), "{drops}");
         }
     }

@@ -178,7 +178,7 @@ print(len(answers.results))"
 
     /// Packets that arrived by all ports: carried in the driver, and for workers.
     pub fn lanes(&self) -> (u64, u64) {
-        let shown = self.router.show("ports").unwrap();
+        let shown = self.router.subject("ports").unwrap();
         let sum = |lane: &str| {
             let ports = shown.as_array().unwrap().iter();
             ports.map(|port| port["received"][lane]["packets"].as_u64().unwrap()).sum()

@@ -32,7 +32,7 @@ fn reload(net: &Line) {
 }
 
 fn express(net: &Line) -> u64 {
-    let shown = net.router.show("ports").unwrap();
+    let shown = net.router.subject("ports").unwrap();
     shown.as_array().unwrap().iter().map(|p| p["received"]["express"]["packets"].as_u64().unwrap()).sum()
 }
 

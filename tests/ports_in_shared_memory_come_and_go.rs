@@ -28,7 +28,7 @@ fn has_carrier(router: &Host, wanted: bool) {
 
 /// What the router says of its ports: name and state.
 fn states(router: &Router) -> Vec<(String, String)> {
-    let ports = router.show("ports").unwrap();
+    let ports = router.subject("ports").unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     ports.as_array().unwrap().iter().map(|port| (text(&port["name"]), text(&port["state"]))).collect()
 }
@@ -54,7 +54,7 @@ fn ports_in_shared_memory_come_and_go() {
     one.configure(&(shared(&socket, "server") + &second)).unwrap();
     let said = one.ask("reload").unwrap();
     assert!(said.contains("2 of 2 port(s)"), "{said}");
-    let ports = one.show("ports").unwrap();
+    let ports = one.subject("ports").unwrap();
     let why = ports[1]["lane_reason"].as_str().unwrap();
     assert!(why.ends_with("only workers send into shared memory"), "{ports}");
 

@@ -23,7 +23,7 @@ fn and_named_ones_are_waited_for() {
     let host = net.router.host();
     let listed = |name: &str, state: Option<&str>| {
         wait_for(&format!("{name} to be {state:?}"), Duration::from_secs(5), || {
-            let shown = net.router.show("ports").unwrap();
+            let shown = net.router.subject("ports").unwrap();
             let port = shown.as_array().unwrap().iter().find(|port| port["name"] == name);
             let now = port.map(|port| port["state"].as_str().unwrap_or_default().to_owned());
             let metrics = host.run(METRICS).unwrap();

@@ -116,7 +116,7 @@ fn flap(host: &Host, neighbour: &Host, dark: bool, by_carrier: bool) {
 }
 
 fn audit(router: &Router, what: &str) -> u64 {
-    router.show("mirror").unwrap()["audit"][what].as_u64().unwrap()
+    router.subject("mirror").unwrap()["audit"][what].as_u64().unwrap()
 }
 
 /// How long the plane's routes were others than Linux's.

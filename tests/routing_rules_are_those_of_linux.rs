@@ -10,7 +10,6 @@ use std::time::Duration;
 use chance::Random;
 use lab::{Flows, Host, Sink, wait_for};
 
-use crate::callers::{call, tells};
 use crate::network::{Line, at, ports};
 
 /// How many random sets of rules, and packets for each.
@@ -359,7 +358,7 @@ fn of_what_is_translated_too() {
     net.router.configure(&config).unwrap();
     net.customer.run("ip address add 10.1.0.77/24 dev eth0").unwrap();
     net.server.run("ip address add 172.16.1.1/32 dev lo; ip route add 10.3.0.0/24 dev eth1 || true").unwrap();
-    let _tellers = [tells(&net.server, &[9000, 9001]), tells(&net.customer, &[80])];
+    let _tellers = [net.server.tells(&[9000, 9001]).unwrap(), net.customer.tells(&[80]).unwrap()];
     net.router
         .host()
         .run(
@@ -378,7 +377,7 @@ fn of_what_is_translated_too() {
     let are_as_said = |by: &str, net: &Line| {
         for (from, own, to, port, seen) in CALLS {
             let host = if from == "server" { &net.server } else { &net.customer };
-            let said = call(host, "tcp", (own, 0), (to, port));
+            let said = host.call("tcp", (own, 0), (to, port)).unwrap();
             assert_eq!(said, seen, "by {by}: {own} calls {to}:{port}\n{}", net.state());
         }
     };

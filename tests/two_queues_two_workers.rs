@@ -10,7 +10,7 @@ fn both_forward() {
     let net = Line::made("queues", &config, 1500, 2).started();
     all_arrive(&net.router, &net.customer, &net.server, &SERVER, 5000);
     if net.router.is_bifrost() {
-        let workers = net.router.show("workers").unwrap();
+        let workers = net.router.subject("workers").unwrap();
         let packets: Vec<u64> =
             workers.as_array().unwrap().iter().map(|worker| worker["packets"].as_u64().unwrap()).collect();
         assert_eq!(packets.len(), 2, "{workers}");

@@ -49,19 +49,21 @@ fn packets_with_ipv4_options_of_translated_flows() {
     sendp(Ether(dst='{gateway}') / IP(src='10.1.0.2', dst='10.2.0.2', options=[option]) / UDP(sport={port}, dport=9999), iface='eth0', verbose=False)"
             ))
             .unwrap();
-        wait_for("them to be dropped", Duration::from_secs(5), || match net.router.show("drops").unwrap() {
-            drops
-                if drops.as_array().is_some_and(|all| {
-                    all.iter().any(|drop| {
-                        drop["reason"] == "untranslatable"
-                            && drop["element"] == element
-                            && drop["packets"].as_u64() == Some(3)
-                    })
-                }) =>
-            {
-                Ok(())
+        wait_for("them to be dropped", Duration::from_secs(5), || {
+            match net.router.subject("drops").unwrap() {
+                drops
+                    if drops.as_array().is_some_and(|all| {
+                        all.iter().any(|drop| {
+                            drop["reason"] == "untranslatable"
+                                && drop["element"] == element
+                                && drop["packets"].as_u64() == Some(3)
+                        })
+                    }) =>
+                {
+                    Ok(())
+                }
+                drops => Err(drops.to_string()),
             }
-            drops => Err(drops.to_string()),
         })
         .unwrap();
         router.run("ip neighbour flush dev right").unwrap();

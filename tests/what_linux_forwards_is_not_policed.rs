@@ -63,7 +63,7 @@ time.sleep(60)
 const DATAGRAMS: u64 = 100_000;
 
 fn policed(net: &Line) -> Vec<(String, u64)> {
-    let shown = net.router.show("classifier").unwrap();
+    let shown = net.router.subject("classifier").unwrap();
     let classes = shown["classes"].as_array().unwrap();
     let of = |class: &serde_json::Value| {
         (class["class"].as_str().unwrap().to_owned(), class["dropped"].as_u64().unwrap())

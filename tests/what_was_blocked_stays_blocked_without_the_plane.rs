@@ -141,7 +141,7 @@ fn pass_alike(lab_name: &str, pickup: &str) {
     net.customer.run("ping -c 1 -W 1 10.1.0.1; ping -6 -c 1 -W 1 2001:db8:1::1").unwrap();
 
     let by_bifrost = through(&net);
-    let filter = net.router.show("filter").unwrap();
+    let filter = net.router.subject("filter").unwrap();
     assert!(by_bifrost.len() > 50 && by_bifrost.len() < 350, "{} of 400 passed", by_bifrost.len());
     assert!(filter.to_string().contains("\"packets\""), "{filter}");
     net.router.kill_nine();
@@ -227,7 +227,7 @@ fn though_linux_refused_the_filter_at_first() {
     lab::wait_for("the table", Duration::from_secs(5), || has(&net, "owner")).unwrap();
     net.router.restart().unwrap();
     net.customer.reaches("10.2.0.2", Duration::from_secs(10)).unwrap();
-    let refused = || net.router.show("mirror").unwrap()["filter_refused"].clone();
+    let refused = || net.router.subject("mirror").unwrap()["filter_refused"].clone();
     assert!(refused().as_str().is_some_and(|why| why.contains("not permitted")), "{}", refused());
     owner.kill();
     lab::wait_for("Linux to be asked again", Duration::from_secs(20), || has(&net, "dport 23")).unwrap();

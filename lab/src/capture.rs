@@ -78,6 +78,6 @@ impl Host {
             format!("import logging; logging.disable(logging.WARNING)\nfrom scapy.all import *\n{lines}\n");
         let file = self.folder().join("packets.py");
         std::fs::write(&file, script).map_err(LabError::io("packets.py"))?;
-        self.run(&format!("/usr/bin/python3 {}", file.display()))
+        self.run(&format!("python3 {}", file.display()))
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -51,10 +51,15 @@ impl Host {
         &self.0.folder
     }
 
-    /// A command that will run on this host.
+    /// A command that will run on this host. Programs are Debian's own where it has them:
+    /// `lab/setup.sh` has installed those, and another Python may lack what belongs to it.
     pub fn command(&self, program: &str) -> Command {
+        static PATH: LazyLock<String> = LazyLock::new(|| {
+            let own = "/usr/sbin:/usr/bin:/sbin:/bin";
+            std::env::var("PATH").map_or(own.to_owned(), |rest| format!("{own}:{rest}"))
+        });
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.namespace(), program]);
+        command.args(["netns", "exec", self.namespace(), program]).env("PATH", &*PATH);
         command
     }
 

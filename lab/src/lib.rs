@@ -14,6 +14,7 @@
 //! conditions ([`wait_for`]) and never sleeps for a guessed time.
 
 mod bird;
+mod callers;
 mod capture;
 mod click;
 mod error;
@@ -34,6 +35,7 @@ mod transfer;
 mod wait;
 
 pub use bird::{Bird, Speaker};
+pub use callers::Teller;
 pub use capture::Capture;
 pub use click::Click;
 pub use error::{LabError, Result};

@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::ExitStatus,
     sync::OnceLock,
@@ -91,7 +93,7 @@ impl Router {
         let limit = Duration::from_secs(60);
         wait_for("bifrost to answer", limit, || match process.ended() {
             Some(status) => Ok(Err(status)),
-            None => self.show("ports").map(|_| Ok(())).map_err(|e| e.to_string()),
+            None => self.subject("ports").map(|_| Ok(())).map_err(|e| e.to_string()),
         })?
         .map_err(|status: ExitStatus| LabError::Command {
             host: self.host.name().to_owned(),
@@ -138,6 +140,30 @@ impl Router {
         command.arg("run").arg("-c").arg(&self.config).arg("--state").arg(self.state());
         let mut process = self.host.spawn("bifrost-refused", command)?;
         Ok((process.wait(limit)?, process.output()))
+    }
+
+    /// A subject of `bifrost show` by its name over the socket. No program is started for it: this
+    /// is what asks again and again.
+    ///
+    /// # Errors
+    /// Nobody answers within ten seconds, or what the daemon says instead.
+    pub fn subject(&self, name: &str) -> Result<Value> {
+        let failed = LabError::io(self.socket.display().to_string());
+        let ask = || {
+            let mut stream = UnixStream::connect(&self.socket)?;
+            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            writeln!(stream, "{}", serde_json::json!({ "ask": name }))?;
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).map(|_| line)
+        };
+        let line = ask().map_err(failed)?;
+        let reply = serde_json::from_str(&line).ok();
+        let answer = reply.and_then(|mut reply: Value| reply.get_mut("ok").map(Value::take));
+        answer.ok_or_else(|| LabError::Output {
+            program: format!("the daemon, asked for {name}"),
+            expected: "an answer",
+            got: line,
+        })
     }
 
     /// `bifrost show <what> --json`.

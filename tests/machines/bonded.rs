@@ -115,7 +115,7 @@ impl Bonded {
 
     /// What `show interfaces` says of one.
     pub fn interface(&self, name: &str) -> Value {
-        let shown = self.router.show("interfaces").unwrap();
+        let shown = self.router.subject("interfaces").unwrap();
         let is = |interface: &&Value| interface["name"] == name;
         shown.as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("no {name}: {shown}")).clone()
     }
@@ -168,7 +168,7 @@ impl Bonded {
 
     /// Of `left0`, `left1` and `right`.
     fn count(&self, way: &str) -> [u64; 3] {
-        let shown = self.router.show("ports").unwrap();
+        let shown = self.router.subject("ports").unwrap();
         let of = |name: &str| {
             let port = shown.as_array().unwrap().iter().find(|port| port["name"] == name);
             let packets = |lane: &str| port.map_or(0, |port| port[way][lane]["packets"].as_u64().unwrap());

@@ -25,8 +25,6 @@ mod machines {
     mod wireguard_is_told_of_the_peers_that_changed;
 }
 
-#[path = "../callers.rs"]
-mod callers;
 #[path = "../network.rs"]
 #[allow(dead_code, reason = "shared with the tests of this machine's own kernel")]
 mod network;

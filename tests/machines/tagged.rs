@@ -79,7 +79,7 @@ impl Tagged {
 
     /// Packets that the plane took by all ports, in the driver or by workers.
     pub fn received(&self) -> u64 {
-        let shown = self.router.show("ports").unwrap();
+        let shown = self.router.subject("ports").unwrap();
         let packets = |port: &Value| {
             let of = |lane: &str| port["received"][lane]["packets"].as_u64().unwrap();
             of("express") + of("worker")

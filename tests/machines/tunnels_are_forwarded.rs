@@ -164,7 +164,7 @@ impl Tunnels {
 
     /// What `show interfaces` says of an interface.
     fn shown(&self, name: &str) -> Value {
-        let shown = self.router.show("interfaces").unwrap();
+        let shown = self.router.subject("interfaces").unwrap();
         let is = |interface: &&Value| interface["name"] == name;
         shown.as_array().unwrap().iter().find(is).cloned().unwrap_or_default()
     }
@@ -204,7 +204,7 @@ impl Tunnels {
     fn passes(&self, from: &Host, to: &Host, filter: &str) -> Vec<String> {
         let mut capture = Capture::start(to, "eth0", filter).unwrap();
         let file = from.folder().join(FILE);
-        from.run(&format!("/usr/bin/python3 -c \"{SEND}\" {}", file.display())).unwrap();
+        from.run(&format!("python3 -c \"{SEND}\" {}", file.display())).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         let bytes = std::fs::read(capture.stop().unwrap()).unwrap();
         let mut frames = Vec::new();

@@ -50,7 +50,7 @@ fn linux_forwards(net: &Tagged, tags: &[u16]) {
 /// Why Linux has an interface to itself, as `show interfaces` says; none where the plane forwards
 /// by it.
 fn why(net: &Tagged, name: &str) -> Option<String> {
-    let shown = net.router.show("interfaces").unwrap();
+    let shown = net.router.subject("interfaces").unwrap();
     let is = |interface: &&serde_json::Value| interface["name"] == name;
     let interface = shown.as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("no {name}: {shown}"));
     let why = interface["why"].as_str().unwrap().to_owned();
@@ -60,7 +60,7 @@ fn why(net: &Tagged, name: &str) -> Option<String> {
 
 /// Packets that came in and left by interfaces, as `show interfaces` says.
 fn passed<const N: usize>(net: &Tagged, names: [&str; N]) -> [[u64; 2]; N] {
-    let shown = net.router.show("interfaces").unwrap();
+    let shown = net.router.subject("interfaces").unwrap();
     names.map(|name| {
         let interface = shown.as_array().unwrap().iter().find(|interface| interface["name"] == name).unwrap();
         ["received", "sent"].map(|direction| interface[direction]["packets"].as_u64().unwrap())
@@ -121,7 +121,7 @@ fn forwarded() {
     plane_forwards(&net, &TAGS);
     are_counted(&net, [10, 20]);
     are_counted(&net, [20, 10]);
-    let neighbours = net.router.show("neighbours").unwrap().to_string();
+    let neighbours = net.router.subject("neighbours").unwrap().to_string();
     assert!(neighbours.contains("10.10.2.2") && neighbours.contains("2001:db8:20:1::2"), "{neighbours}");
     for (from, port) in [("10.10.1.2", "left.10"), ("10.20.1.2", "left.20")] {
         let to = from.replace(".1.2", ".2.2");

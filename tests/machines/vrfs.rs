@@ -74,12 +74,16 @@ impl Vrfs {
         net
     }
 
-    /// Packets that a port took, in the driver and by workers.
-    fn received(&self, port: &str) -> u64 {
-        let shown = self.router.show("ports").unwrap();
-        let of = shown.as_array().unwrap().iter().find(|shown| shown["name"] == port).unwrap();
-        let lane = |lane: &str| of["received"][lane]["packets"].as_u64().unwrap();
-        lane("express") + lane("worker")
+    /// Packets that the near and the far port of each network took, in the driver and by workers.
+    fn received(&self) -> [[u64; 2]; 3] {
+        let shown = self.router.subject("ports").unwrap();
+        let of = |name: &str, side: &str| {
+            let name = format!("{name}-{side}");
+            let port = shown.as_array().unwrap().iter().find(|port| port["name"] == name).unwrap();
+            let lane = |lane: &str| port["received"][lane]["packets"].as_u64().unwrap();
+            lane("express") + lane("worker")
+        };
+        NETWORKS.map(|(name, _)| ["near", "far"].map(|side| of(name, side)))
     }
 
     /// Each near host asks its far one; the plane takes all of it, by that network's ports alone,
@@ -103,12 +107,10 @@ impl Vrfs {
     /// One host asks an address behind the router: what the ports of each network took meanwhile,
     /// or what is wrong with how it was answered.
     pub fn asks(&self, near: &Host, name: &str, address: &str) -> Result<[[u64; 2]; 3], String> {
-        let ports = NETWORKS.map(|(of, _)| [format!("{of}-near"), format!("{of}-far")]);
-        let count = || ports.each_ref().map(|two| two.each_ref().map(|port| self.received(port)));
-        let (before, linux) = (count(), self.router.host().linux_forwarded().unwrap());
+        let (before, linux) = (self.received(), self.router.host().linux_forwarded().unwrap());
         let said = near.run(&format!("ping -q -c {REQUESTS} -i 0.02 -W 5 {address}")).unwrap();
         assert!(said.contains(" 0% packet loss"), "{name}: {said}");
-        let (after, linux) = (count(), self.router.host().linux_forwarded().unwrap() - linux);
+        let (after, linux) = (self.received(), self.router.host().linux_forwarded().unwrap() - linux);
         let took = [0, 1, 2].map(|n| [0, 1].map(|side| after[n][side] - before[n][side]));
         let own = NETWORKS.iter().zip(took).find(|((of, _), _)| *of == name).unwrap().1;
         if own.iter().any(|took| *took < REQUESTS) || linux > REQUESTS / 2 {

@@ -101,7 +101,7 @@ fn changes() {
     .unwrap();
     net.plane_forwards();
     blue.reaches(FAR[1], Duration::from_secs(5)).unwrap();
-    let audit = net.router.show("mirror").unwrap()["audit"]["differences"].clone();
+    let audit = net.router.subject("mirror").unwrap()["audit"]["differences"].clone();
     assert_eq!(audit, 0, "{}", net.router.log());
 }
 

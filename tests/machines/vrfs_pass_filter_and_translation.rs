@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use lab::{Host, Iperf, Ping, Process, inside, wait_for};
-
-use crate::callers::{call, tells};
+use lab::{Host, Iperf, Ping, Teller, inside, wait_for};
 
 use super::vrfs::{NETWORKS, Vrfs, configuration};
 
@@ -115,14 +113,14 @@ const CALLS: &[Call] = &[
 
 struct Judged {
     net: Vrfs,
-    _tellers: Vec<Process>,
+    _tellers: Vec<Teller>,
 }
 
 impl Judged {
     fn new() -> Judged {
         let net = Vrfs::new();
         let hosts = net.near.iter().chain(&net.far);
-        let tellers = hosts.map(|host| tells(host, &[8000, 8001, 8002, 8003, 8004, 8005])).collect();
+        let tellers = hosts.map(|host| host.tells(&[8000, 8001, 8002, 8003, 8004, 8005]).unwrap()).collect();
         // Between red and the network that is in no VRF, and between that one and blue.
         let [red, blue, _] = &net.near;
         red.run(&format!("ip address add {SEVEN}/32 dev lo; ip route add {EIGHT} via 10.0.1.1")).unwrap();
@@ -152,7 +150,7 @@ impl Judged {
     }
 
     fn call(&self, kind: &str, (from, source, to, port, _): &Call, own: u16) -> String {
-        call(self.host(from), kind, (source, own), (to, *port))
+        self.host(from).call(kind, (source, own), (to, *port)).unwrap()
     }
 
     /// Whoever forwards says this.

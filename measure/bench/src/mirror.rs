@@ -131,7 +131,7 @@ fn remove(host: &Host, pairs: usize) -> Result<(), Box<dyn Error>> {
 
 fn all_taken(router: &Router, ports: usize) -> Result<(), Box<dyn Error>> {
     wait_for("the ports to be taken", PATIENCE, || {
-        let shown = router.show("ports").map_err(|error| error.to_string())?;
+        let shown = router.subject("ports").map_err(|error| error.to_string())?;
         let shown = shown.as_array().ok_or("not a list")?;
         let taken =
             shown.iter().filter(|port| matches!(port["lane"].as_str(), Some("express" | "worker"))).count();

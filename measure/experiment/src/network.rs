@@ -262,7 +262,7 @@ impl Network {
     fn synced(&self, plane: &lab::Router) -> Result<(), ExperimentError> {
         wait_for("the plane to have Linux's routes", PATIENCE, || {
             std::thread::sleep(Duration::from_millis(100));
-            let mirror = plane.show("mirror").map_err(|error| error.to_string())?;
+            let mirror = plane.subject("mirror").map_err(|error| error.to_string())?;
             match mirror.get("synced").and_then(Value::as_bool) {
                 Some(true) => Ok(()),
                 _ => Err("it is still reading".to_owned()),

@@ -188,6 +188,28 @@ impl Record {
 }
 
 impl Host {
+    /// Asks all of these addresses at once, so often each, every 20 ms; every request is answered.
+    ///
+    /// # Errors
+    /// [`LabError::Output`] with what ping(8) said of an address that did not answer all.
+    pub fn asks<A: AsRef<str>>(&self, addresses: &[A], requests: u64) -> Result<()> {
+        std::thread::scope(|scope| {
+            let asking = addresses.iter().map(|to| {
+                let ping = format!("ping -q -c {requests} -i 0.02 -W 5 {}", to.as_ref());
+                scope.spawn(move || {
+                    let said = self.run(&ping)?;
+                    if said.contains(" 0% packet loss") {
+                        return Ok(());
+                    }
+                    Err(LabError::Output { program: ping, expected: "every answer", got: said })
+                })
+            });
+            let asking: Vec<_> = asking.collect();
+            let joined = asking.into_iter().map(|one| one.join().expect("it does not panic"));
+            joined.collect()
+        })
+    }
+
     /// Whether an address answers within `limit`; asked again every 10 ms.
     pub fn reaches(&self, destination: &str, limit: Duration) -> Result<()> {
         let start = Instant::now();

@@ -111,7 +111,8 @@ fn known() {
     net.router.configure(&(configuration().replace("express", "worker") + "[flow]\nmemory = 16\n")).unwrap();
     net.router.ask("reload").unwrap();
     for (near, (name, _)) in net.near.iter().zip(NETWORKS) {
-        wait_for("the plane to forward", Duration::from_secs(20), || net.asks(near, name, FAR[0])).unwrap();
+        wait_for("the plane to forward", Duration::from_secs(20), || net.asks(near, name, &FAR[..1]))
+            .unwrap();
         near.run(&format!("ping -q -e 77 -c 2 -i 0.1 -W 5 {}", FAR[0])).unwrap();
     }
     let flows = net.router.show("flows --port 77").unwrap();

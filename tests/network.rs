@@ -254,11 +254,16 @@ pub fn flow_of_iperf(router: &Router) -> Result<(String, u64), String> {
 /// must arrive, and it must have been the plane that forwarded them: Linux may have helped with 2 %
 /// (neighbours that had to be resolved).
 pub fn all_arrive(router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
+    all_arrive_at(10_000, router, from, to, addresses, count);
+}
+
+/// As [`all_arrive`], so many datagrams a second.
+pub fn all_arrive_at(rate: u32, router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
     let before = router.host().linux_forwarded().unwrap();
     let sink = Sink::start(to, 9000).unwrap();
     for address in addresses {
         let already = sink.received();
-        let flows = Flows::start(from, vec![at(address, 9000)], 50, 64, 10_000).unwrap();
+        let flows = Flows::start(from, vec![at(address, 9000)], 50, 64, rate).unwrap();
         sink.has_received(already + count, Duration::from_secs(10)).unwrap();
         let sent = flows.stop();
         sink.has_received(already + sent, Duration::from_secs(2)).unwrap();

@@ -55,7 +55,7 @@ impl Host {
                 Err(error) => drop(ready.send(Err(error))),
             }
         })?;
-        listens.recv().map_err(io::Error::other).flatten().map_err(failed())?;
+        listens.recv().map_err(io::Error::other).and_then(|made| made).map_err(failed())?;
         Ok(Teller { _until: until })
     }
 

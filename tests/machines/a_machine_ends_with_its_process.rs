@@ -1,12 +1,10 @@
 //! A machine is ended when the process that booted it is killed, and nothing is left of it. While
-//! it lives, its scripts have a time limit, and one that was ended does not hold up the next. When
-//! its kernel ends by a fault of the emulation, it is booted once more.
+//! it lives, its scripts have a time limit, and one that was ended does not hold up the next.
 
 use std::{
     env, fs,
     path::Path,
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread::sleep,
     time::Duration,
 };
@@ -68,15 +66,4 @@ fn and_scripts_end_in_time() {
         Ok(())
     })
     .unwrap_or_else(|error| panic!("{error}"));
-}
-
-/// Emulated processors sometimes take a breakpoint that the kernel has removed.
-#[test]
-fn and_one_that_fell_over_its_patches_is_booted_once_more() {
-    let turns = AtomicU32::new(0);
-    let said = Machine::on("6.1", |machine| match turns.fetch_add(1, Relaxed) {
-        0 => machine.run("echo '<0>int3: 0000' >/dev/kmsg; echo c >/proc/sysrq-trigger", SHORT),
-        _ => machine.run("echo said", SHORT),
-    });
-    assert_eq!((said.unwrap_or_else(|error| panic!("{error}")).as_str(), turns.into_inner()), ("said\n", 2));
 }

@@ -6,7 +6,7 @@
 
 use std::{env, fs, io, path::PathBuf, process::Command, time::Duration};
 
-use super::{Machine, pool};
+use super::Machine;
 use crate::{End, Lab, LabError, Result};
 
 /// Says, in a guest, which kernel it has.
@@ -16,16 +16,12 @@ const INSIDE: &str = "BIFROST_MACHINE";
 const TEST: Duration = Duration::from_secs(900);
 
 /// Runs a test's body in a shared machine with this kernel: `inside!("6.12", || { ... })`, in the
-/// test's own function. `inside!(alone "6.12", ...)`: no other machine works meanwhile.
+/// test's own function.
 #[macro_export]
 macro_rules! inside {
-    (alone $kernel:expr, $body:expr) => {{
-        fn here() {}
-        $crate::inside($kernel, true, std::any::type_name_of_val(&here), $body)
-    }};
     ($kernel:expr, $body:expr) => {{
         fn here() {}
-        $crate::inside($kernel, false, std::any::type_name_of_val(&here), $body)
+        $crate::inside($kernel, std::any::type_name_of_val(&here), $body)
     }};
 }
 
@@ -34,7 +30,7 @@ macro_rules! inside {
 ///
 /// # Panics
 /// When the test fails in the guest, with all that it said there; or when there is no such machine.
-pub fn inside(kernel: &str, alone: bool, place: &str, body: impl FnOnce()) {
+pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return body();
     }
@@ -45,7 +41,7 @@ pub fn inside(kernel: &str, alone: bool, place: &str, body: impl FnOnce()) {
         "{INSIDE}={kernel} '{}' --exact '{test}' --nocapture --test-threads=1 2>&1",
         program.display()
     );
-    let said = Machine::in_turn(pool::turn(alone), kernel, |machine| machine.run(&script, TEST));
+    let said = Machine::on(kernel, |machine| machine.run(&script, TEST));
     let said = said.unwrap_or_else(|error| panic!("{error}"));
     assert!(said.contains("1 passed"), "there is no test '{test}' in the machine: {said}");
 }

@@ -76,47 +76,19 @@ impl Machine {
     }
 
     /// Does some work with a machine with this kernel that the tests of this process share
-    /// ([`pool`]). When it falls over its own patches ([`Machine::fell_over_patches`]), the work is
-    /// begun once more in a new one; nothing else is forgiven.
+    /// ([`pool`]).
     ///
     /// # Errors
     /// What the work says, and as [`Machine::boot`]. A kernel that did not boot is not tried again.
-    pub fn on<T>(kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
-        Machine::in_turn(pool::turn(false), kernel, work)
-    }
-
-    fn in_turn<T>(turn: pool::Turn, kernel: &str, work: impl Fn(&Machine) -> Result<T>) -> Result<T> {
-        let mut machine = turn.machine(kernel)?;
-        let mut done = work(&machine);
-        if let Err(error) = &done
-            && machine.fell_over_patches()
-        {
-            println!("once more, for it is the emulation's fault: {error}");
-            drop(machine);
-            machine = turn.machine(kernel)?;
-            done = work(&machine);
-        }
+    pub fn on<T>(kernel: &str, work: impl FnOnce(&Machine) -> Result<T>) -> Result<T> {
+        let turn = pool::turn();
+        let machine = turn.machine(kernel)?;
+        let done = work(&machine);
         // One in which something failed may hold what is left of it.
         if done.is_ok() {
             turn.give_back(machine);
         }
         done
-    }
-
-    /// Whether its kernel ended in the middle of an instruction of its own that it was changing.
-    /// Linux changes its code while other processors run it, which take a breakpoint there
-    /// meanwhile. Emulated ones (QEMU's TCG) sometimes see that too late; real ones never do.
-    fn fell_over_patches(&self) -> bool {
-        // The console of an emulated machine is slow: the fault comes a while before the end.
-        let end = Instant::now() + Duration::from_secs(10);
-        loop {
-            let console = self.console();
-            match (console.contains("int3: 0000"), console.contains("Kernel panic")) {
-                (true, true) => return true,
-                (true, false) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
-                _ => return false,
-            }
-        }
     }
 
     /// Runs a script (bash) in the machine, one at a time, and gives how it ended and what it

@@ -1,9 +1,8 @@
 //! Machines that the tests of a process share, for booting one takes long.
 //!
-//! A test has a machine alone while it works. As many work at once as there are cores: an emulated
-//! machine has little more than one core's worth of work at a time. A machine that has done its work
-//! waits for the next one that wants its kernel, so no kernel has more machines than work at once.
-//! They end with the process. What is about moments may have all turns, and so the cores.
+//! A test has a machine alone while it works. As many work at once as there are cores, for each has
+//! one. A machine that has done its work waits for the next one that wants its kernel, so no kernel
+//! has more machines than work at once. They end with the process.
 
 use std::{
     collections::HashMap,
@@ -14,9 +13,10 @@ use std::{
 use super::Machine;
 use crate::{LabError, Result};
 
-static TURNS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
-static POOL: LazyLock<Mutex<Pool>> =
-    LazyLock::new(|| Mutex::new(Pool { turns: *TURNS, idle: HashMap::new(), failed: HashMap::new() }));
+static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| {
+    let turns = available_parallelism().map_or(1, usize::from);
+    Mutex::new(Pool { turns, idle: HashMap::new(), failed: HashMap::new() })
+});
 static FREED: Condvar = Condvar::new();
 
 struct Pool {
@@ -32,15 +32,14 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by what works with a machine: the turns that it takes.
-pub(super) struct Turn(usize);
+/// Held by what works with a machine.
+pub(super) struct Turn(());
 
-/// Waits until one more machine may work, or until it may alone.
-pub(super) fn turn(alone: bool) -> Turn {
-    let takes = if alone { *TURNS } else { 1 };
-    let free = FREED.wait_while(pool(), |pool| pool.turns < takes);
-    free.unwrap_or_else(PoisonError::into_inner).turns -= takes;
-    Turn(takes)
+/// Waits until one more machine may work.
+pub(super) fn turn() -> Turn {
+    let free = FREED.wait_while(pool(), |pool| pool.turns == 0);
+    free.unwrap_or_else(PoisonError::into_inner).turns -= 1;
+    Turn(())
 }
 
 impl Turn {
@@ -71,7 +70,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        pool().turns += self.0;
-        FREED.notify_all();
+        pool().turns += 1;
+        FREED.notify_one();
     }
 }

@@ -34,7 +34,7 @@ use crate::police::{Limits, Police};
 /// Most packets taken from a port in a round, NAPI's weight.
 pub const QUOTA: usize = 64;
 /// Least quota of a queue: a look at one costs as much as some packets.
-const LEAST: usize = 8;
+pub(crate) const LEAST: usize = 8;
 /// Rounds without a packet before a worker sleeps.
 const PATIENCE: u32 = 32;
 /// Longest sleep: how late counters of a silent queue can be. Well below what the driver's programs

@@ -109,6 +109,16 @@ impl WorkerHandle {
         self.mute.set(Some(self.meter.rounds.value()));
     }
 
+    /// Ends its sleep, or the one that it is about to begin.
+    pub(crate) fn summon(&self) {
+        self.handoff_queue.summon();
+    }
+
+    /// Whether nobody takes what its queues had.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.hangs || self.lost || self.meter.state() == State::Failed
+    }
+
     /// Whether it hangs, as far as can be seen.
     fn is_still(&mut self, now: Instant) -> bool {
         let seen = Seen { rounds: self.meter.rounds.value(), asleep: self.meter.state() == State::Asleep };

@@ -5,7 +5,7 @@ mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]
 mod rig;
 
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use fib::{Adjacency, NextHop, Path, Tables};
@@ -40,6 +40,20 @@ impl Observer for Absorbing {
 impl Drop for Absorbing {
     fn drop(&mut self) {
         std::thread::sleep(self.0);
+    }
+}
+
+/// Holds a worker up when it is to look away, until somebody lets it go.
+struct Held(SyncSender<()>, Receiver<()>);
+
+impl Observer for Held {
+    fn entered(&mut self, _node: NodeId, _input: usize, _batch: &Batch) {}
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+        let _ = self.1.recv();
     }
 }
 
@@ -109,6 +123,26 @@ fn a_port_is_served_although_its_worker_was_held_up_when_it_was_taken() {
             plane.supervise(&mut tables);
             taken(&plane) == (1, false)
         });
+        plane.stop(&mut tables);
+    });
+}
+
+#[test]
+fn what_is_on_its_way_has_landed_when_its_worker_went_on() {
+    let rig = Rig::new(1);
+    rig.router.inside(|| {
+        let (mut plane, mut tables) = one_worker::start_with(PolicySettings::default(), |_| ());
+        let workers = plane.worker_pool();
+        let sleeps = workers.in_flight();
+        wait("a worker that has nothing", || workers.has_landed(&sleeps));
+        let ((says, said), (go, waits)) = (sync_channel(1), sync_channel(1));
+        absorb(&plane, Box::new(Held(says, waits)));
+        said.recv_timeout(Duration::from_secs(20)).expect("the worker to come to it");
+        let held = workers.in_flight();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!workers.has_landed(&held), "its worker has not moved");
+        go.send(()).unwrap();
+        wait("it to land", || workers.has_landed(&held));
         plane.stop(&mut tables);
     });
 }

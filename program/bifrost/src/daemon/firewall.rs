@@ -4,7 +4,7 @@
 //! ([`firewall`]). A family of which something is not understood is Linux's, whole. The order is
 //! what matters: a family's transit is left to Linux *before* workers forget its rules, and comes
 //! back *after* they have got them. What is in rings and batches when it is left to Linux is still
-//! judged: workers forget rules a while later ([`IN_FLIGHT`]). So at no moment a packet passes
+//! judged: workers forget rules when that has landed ([`Next`]). So at no moment a packet passes
 //! unjudged; while a change is read the rules of before hold, for half a second at most.
 //!
 //! Packets that are Linux's for other reasons (its own, those of interfaces that are no ports) meet
@@ -15,15 +15,34 @@ use std::time::{Duration, Instant};
 
 use config::Foreign as Wish;
 use firewall::{Adopted, Problem};
+use plane::InFlight;
+use plane::worker_pool::WorkerPool;
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
 use super::nft;
 
-/// How long packets may be on their way through workers. A worker that hangs is started anew with
-/// empty rings before that. One that waits for its core still longer would judge what is in its
-/// rings by the new rules.
-const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// How long a driver's program may have a packet in hand that it took before it was told to leave
+/// all to Linux: the core that it runs on may be taken away meanwhile.
+const IN_HAND: Duration = Duration::from_millis(500);
+
+/// What workers are to judge by when nothing is on its way that the rules of before are for. First
+/// the driver's programs come to an end, then workers take what they have been given.
+struct Next {
+    since: Instant,
+    in_flight: Option<InFlight>,
+    adopted: Adopted,
+}
+
+impl Next {
+    fn has_come(&mut self, workers: &WorkerPool) -> bool {
+        if self.since.elapsed() < IN_HAND {
+            return false;
+        }
+        let in_flight = self.in_flight.get_or_insert_with(|| workers.in_flight());
+        workers.has_landed(in_flight)
+    }
+}
 
 /// What is read, and what else decides what comes of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +66,7 @@ struct Reading {
 pub(crate) struct Firewall {
     read: Option<Version>,
     reading: Option<Reading>,
-    /// What workers are to judge by when nothing is in flight that the rules of before are for.
-    next: Option<(Instant, Adopted)>,
+    next: Option<Next>,
     /// What stands in the way of adopting it; as it was told.
     pub(crate) problems: Vec<Problem>,
     /// It could not be read, or not be compiled.
@@ -71,9 +89,9 @@ fn judges(adopted: &Adopted) -> bool {
 impl Firewall {
     /// The firewall that workers are to judge by now, when it is another than they do.
     pub fn changed(&mut self, forwarding: &Forwarding) -> Option<Adopted> {
-        if let Some((since, _)) = &self.next {
-            let landed = since.elapsed() >= IN_FLIGHT;
-            return landed.then(|| self.next.take()).flatten().map(|(_, adopted)| adopted);
+        if let Some(next) = &mut self.next {
+            let has_come = next.has_come(forwarding.plane.worker_pool());
+            return self.next.take_if(|_| has_come).map(|next| next.adopted);
         }
         let adopts = forwarding.router.linux_filter == Wish::Adopt;
         // No nftables, no firewall.
@@ -129,7 +147,7 @@ impl Firewall {
 
     /// Has workers judge by it when what is in flight has landed.
     pub fn adopt_later(&mut self, adopted: Adopted) {
-        self.next = Some((Instant::now(), adopted));
+        self.next = Some(Next { since: Instant::now(), in_flight: None, adopted });
     }
 
     /// Has workers judge by it, or by none where they cannot.

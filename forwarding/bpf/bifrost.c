@@ -26,9 +26,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Which of the carriers. */
-enum carrier { FLOWS4, FLOWS6, SEND6, TAGS, UNTAGGED, VRFS, ROUTED, STRANGERS };
-
 /* Details of LANE_WORKER: perhaps it need not go there. */
 #define CARRY4 1
 #define CARRY6 2
@@ -311,20 +308,20 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
         return redirect(&frame, count, bytes);
     case LANE_WORKER:
         if (detail == TAGGED)
-            bpf_tail_call(ctx, &carriers, TAGS);
+            bpf_tail_call(ctx, &steps, STEP_TAGGED);
         if (detail == BESIDE && note(&entered))
-            bpf_tail_call(ctx, &carriers, VRFS);
+            bpf_tail_call(ctx, &steps, STEP_BESIDE);
         if (detail == STRANGE && note(&entered))
-            bpf_tail_call(ctx, &carriers, STRANGERS);
+            bpf_tail_call(ctx, &steps, STEP_STRANGE);
         if ((detail == CARRY4 || detail == CARRY6) && note(&entered)) {
             if (detail == CARRY4)
-                bpf_tail_call(ctx, &carriers, FLOWS4);
+                bpf_tail_call(ctx, &steps, STEP_CARRY_IPV4);
             else
-                bpf_tail_call(ctx, &carriers, FLOWS6);
+                bpf_tail_call(ctx, &steps, STEP_CARRY_IPV6);
         }
         if (!restore(ctx, &entered))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
-        bpf_tail_call(ctx, &gate, door == OF_STRANGERS);
+        bpf_tail_call(ctx, &gate, door == OF_STRANGERS ? GATE_STRANGER_TO_WORKER : GATE_TO_WORKER);
         return pass(count, bytes);
     case LANE_PASS:
         if (detail >= CLASSES && detail != TRANSIT)
@@ -377,7 +374,7 @@ int tagged(struct xdp_md *ctx) {
     __u32 bytes = frame.end - frame.data;
     if (!enter(&frame, entered))
         return drop(count, REASON_TRUNCATED, bytes);
-    bpf_tail_call(ctx, &carriers, UNTAGGED);
+    bpf_tail_call(ctx, &steps, STEP_UNTAGGED);
     return restore(ctx, entered) ? XDP_PASS : XDP_DROP;
 }
 
@@ -392,7 +389,7 @@ int beside(struct xdp_md *ctx) {
     frame.flags = (__u16)pair64(&interfaces, 2 * entered->interface).first;
     __u32 table = (__u16)(pair64(&interfaces, 2 * entered->interface + 1).second >> 32);
     route_beside(&frame, table, routed);
-    bpf_tail_call(ctx, &carriers, ROUTED);
+    bpf_tail_call(ctx, &steps, STEP_ROUTED);
     return restore(ctx, entered) ? XDP_PASS : XDP_DROP;
 }
 
@@ -429,7 +426,7 @@ int stranger_to_worker(struct xdp_md *ctx) {
  * own, so that the kernel's verifier need not combine their ways with all those of the first; they
  * see only what that one lets through.
  */
-static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
+static __always_inline int carry(struct xdp_md *ctx, enum step step) {
     __u32 port = port_at(ctx);
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     struct entered *entered = find_entered();
@@ -444,35 +441,35 @@ static __always_inline int carry(struct xdp_md *ctx, enum carrier carrier) {
     __u32 bytes = frame.end - frame.data + frame.tags;
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
-    if (ip + (carrier == FLOWS4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
+    if (ip + (step == STEP_CARRY_IPV4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
         frame.flags = (__u16)pair64(&interfaces, 2 * frame.interface).first;
-        verdict = carrier == FLOWS4   ? carry4(&frame, ip)
-                  : carrier == FLOWS6 ? carry6(&frame, ip)
-                                      : send6(&frame, ip);
+        verdict = step == STEP_CARRY_IPV4   ? carry4(&frame, ip)
+                  : step == STEP_CARRY_IPV6 ? carry6(&frame, ip)
+                                            : send6(&frame, ip);
     }
     if (verdict == UNDECIDED)
-        bpf_tail_call(ctx, &carriers, SEND6);
+        bpf_tail_call(ctx, &steps, STEP_SEND_IPV6);
     if (verdict >> 8 == LANE_EXPRESS)
         return redirect(&frame, count, bytes);
     if (verdict >> 8 == LANE_DROP)
         return drop(count, verdict & 0xff, bytes);
     if (!restore(ctx, entered))
         return drop(count, REASON_REDIRECT_FAILED, bytes);
-    bpf_tail_call(ctx, &gate, 0);
+    bpf_tail_call(ctx, &gate, GATE_TO_WORKER);
     return pass(count, bytes);
 }
 
 SEC("xdp.frags")
 int carry_ipv4(struct xdp_md *ctx) {
-    return carry(ctx, FLOWS4);
+    return carry(ctx, STEP_CARRY_IPV4);
 }
 
 SEC("xdp.frags")
 int carry_ipv6(struct xdp_md *ctx) {
-    return carry(ctx, FLOWS6);
+    return carry(ctx, STEP_CARRY_IPV6);
 }
 
 SEC("xdp.frags")
 int send_ipv6(struct xdp_md *ctx) {
-    return carry(ctx, SEND6);
+    return carry(ctx, STEP_SEND_IPV6);
 }

@@ -98,18 +98,18 @@ struct {
  */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 2);
+    __uint(max_entries, GATES);
     __uint(key_size, 4);
     __uint(value_size, 4);
 } gate SEC(".maps");
 
-/* The ways to programs behind the first, by what they do (enum carrier). They end as the gate does. */
+/* The ways to programs behind the first (enum step). They end as the gate does. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 8);
+    __uint(max_entries, STEPS);
     __uint(key_size, 4);
     __uint(value_size, 4);
-} carriers SEC(".maps");
+} steps SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);

@@ -19,6 +19,7 @@ pub mod flow;
 mod interface;
 pub mod protocol;
 mod reason;
+mod step;
 pub mod traffic;
 
 pub use class::{Class, is_management, is_routing};
@@ -26,6 +27,7 @@ pub use driver::{Count, DriverCounters, Lane, Traffic};
 pub use fib::HopKind;
 pub use interface::InterfaceFlags;
 pub use reason::Reason;
+pub use step::{Gate, Step};
 
 /// The header `facts.h`, which `forwarding/bpf/abi.h` includes.
 pub fn facts() -> String {
@@ -41,6 +43,8 @@ pub fn facts() -> String {
         fib::kinds(),
         fib::words(),
         driver::layouts(),
+        step::steps(),
+        step::gates(),
         flow::words(),
         flow::phases(),
         flow::verdicts(),

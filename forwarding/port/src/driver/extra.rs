@@ -1,6 +1,6 @@
 //! Programs that a router loads only when they have work: the kernel takes its time to check each.
 
-use super::BEHIND;
+use abi::Step;
 
 /// Programs that a router need not load for which they have no work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,11 @@ impl Extra {
         }
     }
 
-    /// Their places, in the order in which they come: what leads to another comes last.
-    pub(super) fn programs(self) -> &'static [(u32, &'static str)] {
+    /// In the order in which they come: what leads to another comes last.
+    pub(super) fn steps(self) -> &'static [Step] {
         match self {
-            Extra::Vrfs => &[(BEHIND + 3, "routed"), (BEHIND + 2, "beside")],
-            Extra::Strangers => &[(BEHIND + 4, "strange")],
+            Extra::Vrfs => &[Step::Routed, Step::Beside],
+            Extra::Strangers => &[Step::Strange],
         }
     }
 }

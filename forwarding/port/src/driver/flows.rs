@@ -17,12 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use abi::Step;
 pub use abi::driver::VerdictCount as Counted;
 use abi::driver::{BLOCK, SECOND_HALF};
 use abi::flow::verdict::{DSCP, KNOWN, NEW};
 use fib::{InterfaceId, Region};
 
-use super::{CARRIERS, Driver, counters, map_array};
+use super::{Driver, counters, map_array};
 use crate::bpf::map::Mapping;
 use crate::bpf::object;
 use crate::{DriverError, clock};
@@ -171,8 +172,8 @@ impl Driver {
             .map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
         let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
-        for carrier in (0..).zip(CARRIERS) {
-            self.loader.put_behind("carriers", carrier, &self.shared)?;
+        for step in [Step::CarryIpv4, Step::CarryIpv6, Step::SendIpv6] {
+            self.loader.add_step(step, &self.shared)?;
         }
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
         Ok((memory, Arc::new(Verdicts { words, counts })))

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use abi::{Gate, Step};
 use aya_obj::Object;
 
 use super::failed;
@@ -36,11 +37,21 @@ impl Loader {
         object::load(self.object.clone(), name, constants, maps)
     }
 
-    /// Puts a program where the others go on by a tail call.
-    pub fn put_behind(
+    /// Loads a step, and puts it where the others go on to it.
+    pub fn add_step(&self, step: Step, maps: &HashMap<String, OwnedFd>) -> Result<(), DriverError> {
+        self.put_behind("steps", step as u32, step.name(), maps)
+    }
+
+    /// Loads the last step to workers.
+    pub fn open_gate(&self, gate: Gate, maps: &HashMap<String, OwnedFd>) -> Result<(), DriverError> {
+        self.put_behind("gate", gate as u32, gate.name(), maps)
+    }
+
+    fn put_behind(
         &self,
         map: &'static str,
-        (at, name): (u32, &str),
+        at: u32,
+        name: &str,
         maps: &HashMap<String, OwnedFd>,
     ) -> Result<(), DriverError> {
         let program = self.loaded(name, 0, maps)?;

@@ -40,6 +40,7 @@ use crate::bpf::map::Mapping;
 use crate::bpf::{object, sys};
 
 pub use abi::{Count, DriverCounters, Lane, Traffic};
+use abi::{Gate, Step};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use extra::Extra;
@@ -55,17 +56,11 @@ pub use virtual_routers::VirtualRouters;
 
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
-/// The programs that carry flows, in the order of `enum carrier` in `forwarding/bpf/bifrost.c`.
-const CARRIERS: [&str; 3] = ["carry_ipv4", "carry_ipv6", "send_ipv6"];
-/// Behind them in the map: the programs for frames with tags, and their places. The second leads to
-/// the first, so it comes when that is there.
-const TAGGED: [(u32, &str); 2] = [(BEHIND + 1, "untagged"), (BEHIND, "tagged")];
-const BEHIND: u32 = CARRIERS.len() as u32;
-/// The steps to workers.
-const GATE: [(u32, &str); 2] = [(0, "to_worker"), (1, "stranger_to_worker")];
+/// The programs for frames with tags. The second leads to the first, so it comes when that is there.
+const OF_TAGS: [Step; 2] = [Step::Untagged, Step::Tagged];
 /// Rehearsals have their own of these, so that they neither count nor use up anything.
 const OF_REHEARSALS: [&str; 10] =
-    ["places", "sockets", "counters", "gate", "carriers", "entered", "routes", "sent", "logical", "arrivals"];
+    ["places", "sockets", "counters", "gate", "steps", "entered", "routes", "sent", "logical", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
 
@@ -172,7 +167,7 @@ impl Driver {
                 _ => None,
             };
             let fd = object::create(name, map, entries)?;
-            let fd = if ["gate", "carriers"].contains(&name.as_str()) { above_all_others(fd)? } else { fd };
+            let fd = if ["gate", "steps"].contains(&name.as_str()) { above_all_others(fd)? } else { fd };
             shared.insert(name.clone(), fd);
         }
         let settings = map_array(&shared, "settings", size_of::<Settings>().next_multiple_of(BLOCK))?;
@@ -265,8 +260,8 @@ impl Driver {
 
     /// Opens the ways that lead from the entry to other programs, whatever the configuration.
     fn open_ways(&self) -> Result<(), DriverError> {
-        GATE.into_iter().try_for_each(|to| self.loader.put_behind("gate", to, &self.shared))?;
-        TAGGED.into_iter().try_for_each(|to| self.loader.put_behind("carriers", to, &self.shared))
+        Gate::ALL.into_iter().try_for_each(|gate| self.loader.open_gate(gate, &self.shared))?;
+        OF_TAGS.into_iter().try_for_each(|step| self.loader.add_step(step, &self.shared))
     }
 
     /// From now on frames have these programs. The kernel takes its time to check them, so it is not
@@ -278,8 +273,7 @@ impl Driver {
         self.extras.push(extra);
         self.packet_tracer = None;
         let (programs, maps) = (self.loader.clone(), copies_of(&self.shared)?);
-        let open =
-            move || extra.programs().iter().try_for_each(|to| programs.put_behind("carriers", *to, &maps));
+        let open = move || extra.steps().iter().try_for_each(|step| programs.add_step(*step, &maps));
         let thread = std::thread::Builder::new().name("programs".into()).spawn(open);
         thread.map(Some).map_err(DriverError::io("cannot start a thread"))
     }
@@ -559,9 +553,9 @@ impl Driver {
             maps.insert(name.to_owned(), object::create(name, map, None)?);
         }
         let program = self.loader.loaded("bifrost", 0, &maps)?;
-        let extras = self.extras.iter().flat_map(|extra| extra.programs());
-        let behind = TAGGED.iter().chain(extras);
-        behind.into_iter().try_for_each(|to| self.loader.put_behind("carriers", *to, &maps))?;
+        let extras = self.extras.iter().flat_map(|extra| extra.steps());
+        let mut behind = OF_TAGS.iter().chain(extras);
+        behind.try_for_each(|step| self.loader.add_step(*step, &maps))?;
         maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
         Ok((program, maps))
     }

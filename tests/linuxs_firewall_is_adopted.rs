@@ -196,6 +196,11 @@ fn what_is_not_understood_is_linuxs_by_family_and_named() {
     })
     .unwrap();
     assert!(!arrives(&net, "2001:db8:2::2", 7777), "Linux's policy is passed by");
+    let check = format!("check {}", host.folder().join("router.toml").display());
+    let checked = host.run(&format!("{} 2>&1", net.router.client(&check))).unwrap();
+    let left =
+        "filter xfrm policy fwd 2001:db8:1::/64 to 2001:db8:2::/64: transit that it could touch will be";
+    assert!(checked.contains(left), "{checked}");
     host.run("ip xfrm policy flush").unwrap();
 
     // And whole, when the operator says so.

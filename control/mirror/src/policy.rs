@@ -93,16 +93,16 @@ pub fn union(one: [bool; 2], other: [bool; 2]) -> [bool; 2] {
 /// `main`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beyond {
-    /// Chains of nftables (`inet filter forward`), tables of legacy iptables (`iptables filter`),
-    /// filters of `tc` (`tc ingress eth0 (bpf)`) and IPsec policies (`xfrm policy fwd 10.0.0.0/8 to
-    /// 192.0.2.0/24`).
+    /// Chains of nftables (`inet filter forward`), which can be adopted.
+    pub chains: Vec<String>,
+    /// Filters that cannot: tables of legacy iptables (`iptables filter`), filters of `tc` (`tc
+    /// ingress eth0 (bpf)`), programs (`tcx ingress eth0`) and IPsec policies (`xfrm policy fwd
+    /// 10.0.0.0/8 to 192.0.2.0/24`).
     pub filters: Vec<String>,
-    /// How many of these are chains of nftables: the first.
-    pub chains: usize,
-    /// What they could touch, but for the chains of nftables.
-    pub filtered: Reach,
-    /// What these could touch.
+    /// What the chains could touch.
     pub chained: Reach,
+    /// What the other filters could touch.
+    pub filtered: Reach,
     /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see the
     /// headers of tunnels.
     pub own: [bool; 2],
@@ -123,10 +123,9 @@ pub struct Beyond {
 }
 
 impl Beyond {
-    /// The filters: chains of nftables, which can be adopted, and others, which cannot.
-    pub fn filters_by_kind(&self) -> [&[String]; 2] {
-        let (chains, others) = self.filters.split_at(self.chains);
-        [chains, others]
+    /// The chains, and the other filters.
+    pub fn all_filters(&self) -> Vec<String> {
+        [self.chains.as_slice(), &self.filters].concat()
     }
 
     /// With a program that stands at an interface's way in or out by tcx, which netlink does not
@@ -332,7 +331,7 @@ impl Policy {
             let ipv6 = table.starts_with("ip6");
             filtered.add([!ipv6, ipv6], &[]);
         }
-        let mut filters: Vec<String> = self.chains.iter().chain(&self.legacy).cloned().collect();
+        let mut filters = self.legacy.to_vec();
         let mut leaving = Vec::new();
         for hook in self.traffic.hooks() {
             if hook.egress {
@@ -344,7 +343,7 @@ impl Policy {
         }
         filtered.add(self.ipsec.families, &[]);
         filters.extend(self.ipsec.in_words());
-        let marks = !filters.is_empty() || !leaving.is_empty();
+        let marks = !self.chains.is_empty() || !filters.is_empty() || !leaving.is_empty();
         let [four, six] =
             [false, true].map(|ipv6| rules::understand(&self.rules[usize::from(ipv6)].messages, ipv6, marks));
         let first = |list: &RuleList| {
@@ -352,10 +351,10 @@ impl Policy {
             words.collect::<Vec<_>>()
         };
         Beyond {
+            chains: self.chains.clone(),
             filters,
-            chains: self.chains.len(),
-            filtered,
             chained: self.chained.clone(),
+            filtered,
             own: self.own,
             bridged: self.bridged.iter().chain(&self.legacy_bridged).cloned().collect(),
             rules: first(&four).into_iter().chain(first(&six)).collect(),

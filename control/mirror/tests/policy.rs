@@ -15,7 +15,7 @@ fn rules(world: &World) -> Vec<String> {
 }
 
 fn filters(world: &World) -> Vec<String> {
-    world.mirror.beyond().filters
+    world.mirror.beyond().all_filters()
 }
 
 #[test]

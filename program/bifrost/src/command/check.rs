@@ -146,10 +146,9 @@ fn foreign(router: &Router) -> Vec<String> {
     if router.linux_filter == Foreign::Adopt {
         list.extend(adopted(router));
     }
-    let [chains, others] = beyond.filters_by_kind();
     for (kind, found, wish) in [
-        ("filter", chains, router.linux_filter),
-        ("filter", others, daemon::foreign::wish_of_others(router.linux_filter)),
+        ("filter", &beyond.chains, router.linux_filter),
+        ("filter", &beyond.filters, daemon::foreign::wish_of_others(router.linux_filter)),
         ("routing rule", &beyond.rules, router.linux_rules),
     ] {
         let done = match wish {

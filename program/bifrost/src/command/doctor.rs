@@ -76,7 +76,7 @@ fn foreign(beyond: &Beyond) -> Vec<Finding> {
         shaping,
         finding(
             "Linux's filter",
-            &beyond.filters,
+            &beyond.all_filters(),
             "no chain, filter or policy that transit could meet",
             "linux_filter = \"adopt\" forwards by it where it can, \"ignore\" past it",
         ),

@@ -59,13 +59,12 @@ impl Foreign {
         }
         let had = std::mem::replace(&mut self.beyond, beyond);
         (self.wishes, self.adopted) = (wishes, adopted);
-        let Beyond { rules, shapers, .. } = &self.beyond;
+        let Beyond { chains, filters, rules, shapers, .. } = &self.beyond;
         for (interface, kind) in shapers.iter().filter(|new| !had.shapers.contains(new)) {
             warn!("{interface}: Linux's queueing discipline {kind} does not shape what Bifrost forwards");
         }
-        let [[chains, others], [had_chains, had_others]] = [&self.beyond, &had].map(Beyond::filters_by_kind);
-        tell("filter", had_chains, chains, wishes[0]);
-        tell("filter", had_others, others, wish_of_others(wishes[0]));
+        tell("filter", &had.chains, chains, wishes[0]);
+        tell("filter", &had.filters, filters, wish_of_others(wishes[0]));
         tell("routing rule", &had.rules, rules, wishes[1]);
         let reach = left_to_linux(&self.beyond, wishes, adopted);
         let (tunnels, before) = (self.reaches_tunnels(), had);

@@ -267,7 +267,7 @@ fn status(control: &Control) -> MirrorStatus {
         rules_ipv6: status.rules_ipv6 as u64,
         rules: status.rules,
         rules_left: parts.ports.foreign.beyond.rules.clone(),
-        filters: parts.ports.foreign.beyond.filters.clone(),
+        filters: parts.ports.foreign.beyond.all_filters(),
         shapers: (parts.ports.foreign.beyond.shapers.iter())
             .map(|(interface, kind)| format!("{kind} on {interface}"))
             .collect(),

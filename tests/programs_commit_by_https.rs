@@ -164,6 +164,7 @@ fn what_is_wrong_is_told(house: &House) {
         ("-X PATCH $API/config".into(), 405, "PATCH"),
         ("$API/show/intrefaces".into(), 404, "interfaces"),
         ("-X POST $API/confirm".into(), 409, "nothing waits"),
+        ("-X POST $API/restart/tea".into(), 409, "what can restart: frr"),
         ("\"$API/compare?from=99\"".into(), 404, "99"),
         ("-H 'Content-Type: application/toml' --data-binary @large $API/commit".into(), 413, "16777216"),
     ] {

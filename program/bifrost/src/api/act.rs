@@ -36,3 +36,8 @@ pub(super) fn handover(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
     let done = known.answer.redundancy(&asked.path.join("/"), !asked.flag("back"));
     Reply::json(&json!({ "done": done.map_err(|error| Kind::Conflict.because(error))? }))
 }
+
+pub(super) fn restart(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
+    let done = known.answer.restart(&asked.path.join("/"));
+    Reply::json(&json!({ "done": done.map_err(|error| Kind::Conflict.because(error))? }))
+}

@@ -81,7 +81,7 @@ const FLOWS: &[Parameter] = &[
     parameter("limit", "integer", "so many at most"),
 ];
 
-pub(super) static ROUTES: [Route; 23] = [
+pub(super) static ROUTES: [Route; 24] = [
     Route {
         method: "GET",
         path: "/v1/config",
@@ -310,6 +310,16 @@ pub(super) static ROUTES: [Route; 23] = [
         bodies: &[],
         answers: &[media(JSON, "what came of it", "Done")],
         act: act::handover,
+    },
+    Route {
+        method: "POST",
+        path: "/v1/restart/{*path}",
+        role: Operator,
+        about: "Has a daemon start anew: a service of the file's, or frr",
+        query: &[],
+        bodies: &[],
+        answers: &[media(JSON, "what came of it", "Done")],
+        act: act::restart,
     },
     Route {
         method: "GET",

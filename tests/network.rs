@@ -250,15 +250,28 @@ pub fn flow_of_iperf(router: &Router) -> Result<(String, u64), String> {
     Ok((most["reply"].to_string(), bytes(most)))
 }
 
-/// Sends `count` datagrams over 50 flows to each address, whose host counts them at `sink`; all
-/// must arrive, and it must have been the plane that forwarded them: Linux may have helped with 2 %
-/// (neighbours that had to be resolved).
+/// Sends `count` datagrams over 50 flows to each address, whose host counts them; all must arrive,
+/// and it must have been the plane that forwarded them: Linux may have helped with 2 % (neighbours
+/// that had to be resolved).
 pub fn all_arrive(router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
-    all_arrive_at(10_000, router, from, to, addresses, count);
+    let (received, by_linux) = arrive(10_000, router, from, to, addresses, count);
+    assert!(
+        !router.is_bifrost() || by_linux <= received / 50,
+        "of {received} packets Linux forwarded {by_linux}: {}",
+        router.ask("show ports").unwrap()
+    );
 }
 
-/// As [`all_arrive`], so many datagrams a second.
-pub fn all_arrive_at(rate: u32, router: &Router, from: &Host, to: &Host, addresses: &[&str], count: u64) {
+/// Sends as [`all_arrive`] does, so many datagrams a second; all must arrive. How many these were,
+/// and how many Linux forwarded.
+pub fn arrive(
+    rate: u32,
+    router: &Router,
+    from: &Host,
+    to: &Host,
+    addresses: &[&str],
+    count: u64,
+) -> (u64, u64) {
     let before = router.host().linux_forwarded().unwrap();
     let sink = Sink::start(to, 9000).unwrap();
     for address in addresses {
@@ -268,12 +281,5 @@ pub fn all_arrive_at(rate: u32, router: &Router, from: &Host, to: &Host, address
         let sent = flows.stop();
         sink.has_received(already + sent, Duration::from_secs(2)).unwrap();
     }
-    let by_linux = router.host().linux_forwarded().unwrap() - before;
-    let allowed = sink.received() / 50;
-    assert!(
-        !router.is_bifrost() || by_linux <= allowed,
-        "of {} packets Linux forwarded {by_linux}: {}",
-        sink.received(),
-        router.ask("show ports").unwrap()
-    );
+    (sink.received(), router.host().linux_forwarded().unwrap() - before)
 }

@@ -45,6 +45,7 @@ fn of_several_kinds() {
     let lab = Lab::new("cards").unwrap();
     let host = lab.host("host").unwrap();
     let machine = Hardware::new("6.12")
+        .cores(2)
         .nic(Nic::virtio(2).to(&host, "outside").mac("02:00:00:00:09:02"))
         .nic(Nic::e1000e().cable(1))
         .nic(Nic::e1000e().cable(1))

@@ -22,12 +22,6 @@ const QEMU: &str = "qemu-system-x86_64";
 /// tell Linux to copy with it (ERMS, FSRM) are off. A fifth level of page tables (LA57) costs time.
 const EMULATED: &str = "max,-erms,-fsrm,-la57";
 
-/// Each emulated core is a thread here. Several wait for one another while they have no core of
-/// this machine's: two guests with two each need half as long again as with one each. Linux changes
-/// its code while other cores run it, too, which QEMU sometimes gets wrong (a kernel panic at
-/// `int3`).
-const CORES: u32 = 1;
-
 /// Whether guests start with KVM here, found out once: `kvm` or `tcg` (emulated).
 const ACCELERATOR: &str = "/run/bifrost-machines/accelerator";
 /// Where a guest starts with KVM at all, it needs a second or two.
@@ -37,15 +31,28 @@ const KVM_BOOT: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub struct Hardware {
     pub(super) kernel: String,
+    cores: u32,
     megabytes: u32,
     systemd: bool,
     pub(super) nics: Vec<Nic>,
 }
 
 impl Hardware {
-    /// 2 GB of memory, and one of [`KERNELS`].
+    /// One core, 2 GB of memory, and one of [`KERNELS`].
+    ///
+    /// Each emulated core is a thread here. Several wait for one another while they have no core of
+    /// this machine's: two guests with two each took 175 s for what took 101 s with one each. Linux
+    /// changes its code while other cores run it, too, which QEMU sometimes gets wrong (a kernel
+    /// panic at `int3`).
     pub fn new(kernel: &str) -> Hardware {
-        Hardware { kernel: kernel.to_owned(), megabytes: 2048, systemd: false, nics: Vec::new() }
+        let kernel = kernel.to_owned();
+        Hardware { kernel, cores: 1, megabytes: 2048, systemd: false, nics: Vec::new() }
+    }
+
+    /// Another number of cores: a card has no more queues than that.
+    pub fn cores(mut self, cores: u32) -> Hardware {
+        self.cores = cores;
+        self
     }
 
     /// Another size of memory.
@@ -99,7 +106,7 @@ impl Hardware {
         let mut says = |words: &str| qemu.extend(words.split(' ').map(str::to_owned));
         says("-nodefaults -no-user-config -display none -no-reboot -M q35 -cpu");
         says(if accelerator == "kvm" { "max" } else { EMULATED });
-        says(&format!("-accel {accelerator} -smp {CORES} -m {}", self.megabytes));
+        says(&format!("-accel {accelerator} -smp {} -m {}", self.cores, self.megabytes));
         says(&format!("-kernel {}/vmlinuz -initrd {}", kernel.display(), within("initrd")));
         says(&format!("-serial file:{}", within("console")));
         says("-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap");

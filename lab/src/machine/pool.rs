@@ -1,7 +1,7 @@
 //! Machines that the tests of a process share, for booting one takes long.
 //!
-//! A test has a machine alone while it works. As many work at once as there are cores, for each has
-//! one. A machine that has done its work waits for the next one that wants its kernel, so no kernel
+//! A test has a machine alone while it works. Those that work at once have as many cores as there
+//! are. A machine that has done its work waits for the next one that wants its kernel, so no kernel
 //! has more machines than work at once. They end with the process.
 
 use std::{
@@ -13,15 +13,18 @@ use std::{
 use super::Machine;
 use crate::{LabError, Result};
 
-static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| {
-    let turns = available_parallelism().map_or(1, usize::from);
-    Mutex::new(Pool { turns, idle: HashMap::new(), failed: HashMap::new() })
-});
+static TURNS: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(|| Mutex::new(Pool { turns: *TURNS, ..Pool::default() }));
 static FREED: Condvar = Condvar::new();
 
+#[derive(Default)]
 struct Pool {
     /// Those that are free.
     turns: usize,
+    /// How many have asked for turns, and how many of these have had theirs: first come, first
+    /// served, or who wants several would wait until nobody else does.
+    asked: usize,
+    served: usize,
     /// By kernel.
     idle: HashMap<String, Vec<Machine>>,
     /// Why a kernel did not boot.
@@ -32,14 +35,22 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by what works with a machine.
-pub(super) struct Turn(());
+/// Held by what works with a machine: a turn for each of its cores.
+pub(super) struct Turn(usize);
 
-/// Waits until one more machine may work.
-pub(super) fn turn() -> Turn {
-    let free = FREED.wait_while(pool(), |pool| pool.turns == 0);
-    free.unwrap_or_else(PoisonError::into_inner).turns -= 1;
-    Turn(())
+/// Waits until a machine with so many cores may work.
+pub(super) fn turn(cores: u32) -> Turn {
+    let takes = (cores as usize).min(*TURNS);
+    let mut asking = pool();
+    let place = asking.asked;
+    asking.asked += 1;
+    let wait = FREED.wait_while(asking, |pool| pool.served < place || pool.turns < takes);
+    let mut pool = wait.unwrap_or_else(PoisonError::into_inner);
+    pool.served += 1;
+    pool.turns -= takes;
+    // The next one may find enough as well.
+    FREED.notify_all();
+    Turn(takes)
 }
 
 impl Turn {
@@ -70,7 +81,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        pool().turns += 1;
-        FREED.notify_one();
+        pool().turns += self.0;
+        FREED.notify_all();
     }
 }

@@ -22,9 +22,10 @@ use tracing::{info, warn};
 use super::forwarding::Forwarding;
 use super::nft;
 
-/// How long a driver's program may have a packet in hand that it took before it was told to leave
-/// all to Linux: the core that it runs on may be taken away meanwhile.
-const IN_HAND: Duration = Duration::from_millis(500);
+/// How long packets may be on their way to workers that a driver's program took before it was told
+/// to leave all to Linux. With half a second one passed on a busy machine, although each worker had
+/// emptied its rings since.
+const ON_THE_WAY: Duration = Duration::from_secs(2);
 
 /// What workers are to judge by when nothing is on its way that the rules of before are for. First
 /// the driver's programs come to an end, then workers take what they have been given.
@@ -36,7 +37,7 @@ struct Next {
 
 impl Next {
     fn has_come(&mut self, workers: &WorkerPool) -> bool {
-        if self.since.elapsed() < IN_HAND {
+        if self.since.elapsed() < ON_THE_WAY {
             return false;
         }
         let in_flight = self.in_flight.get_or_insert_with(|| workers.in_flight());

@@ -23,8 +23,7 @@ use super::forwarding::Forwarding;
 use super::nft;
 
 /// How long packets may be on their way to workers that a driver's program took before it was told
-/// to leave all to Linux. With half a second one passed on a busy machine, although each worker had
-/// emptied its rings since.
+/// to leave all to Linux: the core that it runs on may be taken away meanwhile.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
 /// What workers are to judge by when nothing is on its way that the rules of before are for. First

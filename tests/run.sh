@@ -3,9 +3,8 @@
 # (and ', N skipped'). Fails when a test fails, when a test program dies, and when something does not compile.
 #
 # Tests on real hosts need the cores that they run on, and a hypervisor takes these away as it likes. So one of
-# them that failed runs again when all is quiet, alone: three times, in a virtual machine once. It has failed if it
-# fails once more; else it has passed, and the lines before the last name it. What was said the first time is printed
-# either way.
+# them that failed runs again when all is quiet, alone and three times. It has failed if it fails once more;
+# else it has passed, and the lines before the last name it. What was said the first time is printed either way.
 set -u -o pipefail
 profile=${PROFILE:-dev}
 cargo=${CARGO:-cargo}
@@ -51,13 +50,11 @@ read -r passed failed skipped 2>/dev/null <"$results/counts" || exit 1
 touch "$results/names" "$results/texts"
 [ -s "$results/texts" ] && echo && echo "What failed:" && cat "$results/texts"
 while read -r program name <&3; do
-  # A test in a virtual machine takes minutes.
-  case $program in */system-*) times=3 ;; */machines-*) times=1 ;; *) echo "failed: $name"; continue ;; esac
+  case $program in */system-* | */machines-*) ;; *) echo "failed: $name"; continue ;; esac
   program=$(realpath "$program")
-  alone() { (cd tests && CARGO_MANIFEST_DIR=$PWD timeout --kill-after=10 600 "$program" --exact "$name" --test-threads 1); }
-  for ((passes = 0; passes < times; passes++)); do alone || break; done
-  if ((passes == times)); then
-    echo "failed beside the others, passed alone: $name"
+  again() { (cd tests && CARGO_MANIFEST_DIR=$PWD timeout --kill-after=10 600 "$program" --exact "$name" --test-threads 1); }
+  if again && again && again; then
+    echo "failed beside the others, passed three times alone: $name"
     passed=$((passed + 1)) failed=$((failed - 1))
   else
     echo "failed, alone as well: $name"

@@ -20,9 +20,9 @@ const REQUESTS: u64 = 50;
 /// Datagrams a second, and the flows that they are of.
 const RATE: u32 = 1000;
 const FLOWS: usize = 64;
-/// Longest that all flows may be without a way, in an emulated machine. Measured, with two cores,
-/// were 0 to 21 ms where a member goes that carries half of them, 17 to 52 ms where it carries all
-/// and Linux chooses the next one, and at most 83 ms where LACP takes one back.
+/// Longest that all flows may be without a way, in an emulated machine. With two cores it was 0 to
+/// 21 ms where a member goes that carries half of them, 17 to 52 ms where it carries all and Linux
+/// chooses the next one, and at most 83 ms where LACP takes one back.
 const OUTAGE: Duration = Duration::from_millis(200);
 
 /// Asks for all addresses; how many packets the plane took, and how many Linux forwarded.

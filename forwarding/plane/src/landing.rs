@@ -5,14 +5,14 @@
 //! is left of what was there; and one that sleeps has found nothing at all. How long that takes is
 //! not known beforehand: on a busy machine a worker may wait for its core for seconds.
 
+use port::LONGEST_RING;
+
 use crate::meter::State;
 use crate::worker::LEAST;
 use crate::worker_pool::{WorkerHandle, WorkerPool};
 
-/// Descriptors of the longest ring that `port` has, by shared memory.
-const RING: u64 = 1 << 14;
-/// Rounds that empty it, even where a port has so many queues that each has the least quota.
-const ROUNDS: u64 = RING / LEAST as u64;
+/// Rounds that empty any ring, even where a port has so many queues that each has the least quota.
+const ROUNDS: u64 = (LONGEST_RING / LEAST) as u64;
 
 /// The rounds that each worker had made at a moment.
 #[derive(Debug)]

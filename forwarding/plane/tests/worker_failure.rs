@@ -139,7 +139,6 @@ fn what_is_on_its_way_has_landed_when_its_worker_went_on() {
         absorb(&plane, Box::new(Held(says, waits)));
         said.recv_timeout(Duration::from_secs(20)).expect("the worker to come to it");
         let held = workers.in_flight();
-        std::thread::sleep(Duration::from_millis(50));
         assert!(!workers.has_landed(&held), "its worker has not moved");
         go.send(()).unwrap();
         wait("it to land", || workers.has_landed(&held));

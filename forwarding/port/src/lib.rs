@@ -58,7 +58,7 @@ pub use driver::{
 pub use error::DriverError;
 pub use inject::{Injector, JUDGED_MARK};
 pub use leash::{Leash, Recall};
-pub use memif::MemifQueue;
+pub use memif::{LONGEST_RING, MemifQueue};
 pub use memory::{HugePages, Memory, MemoryError};
 pub use packet::{CHUNK, HEADROOM, MAX_BYTES, MAX_SEGMENTS, Packet};
 pub use pcap::PcapQueue;

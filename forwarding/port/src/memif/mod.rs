@@ -55,6 +55,8 @@ pub use queue::MemifQueue;
 const PROGRAM: &str = concat!("Bifrost ", env!("CARGO_PKG_VERSION"));
 /// Descriptors in a ring at most, as powers of two: what others take.
 const RING_LOG2: std::ops::RangeInclusive<u32> = 1..=14;
+/// Descriptors of the longest ring that any queue has: those of AF_XDP are shorter.
+pub const LONGEST_RING: usize = 1 << *RING_LOG2.end();
 /// Queues at most: what DPDK knows.
 const MOST_QUEUES: u16 = 255;
 

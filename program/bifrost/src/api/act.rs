@@ -33,11 +33,14 @@ pub(super) fn set(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
 }
 
 pub(super) fn handover(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    let done = known.answer.redundancy(&asked.path.join("/"), !asked.flag("back"));
-    Reply::json(&json!({ "done": done.map_err(|error| Kind::Conflict.because(error))? }))
+    done(known.answer.redundancy(&asked.path.join("/"), !asked.flag("back")))
 }
 
 pub(super) fn restart(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    let done = known.answer.restart(&asked.path.join("/"));
+    done(known.answer.restart(&asked.path.join("/")))
+}
+
+/// What came of it, in words.
+fn done(done: Result<String, String>) -> Result<Reply, Problem> {
     Reply::json(&json!({ "done": done.map_err(|error| Kind::Conflict.because(error))? }))
 }

@@ -24,7 +24,7 @@ use super::nft;
 
 /// How long packets may be on their way to workers that a driver's program took before it was told
 /// to leave all to Linux: the core that it runs on may be taken away meanwhile.
-const ON_THE_WAY: Duration = Duration::from_secs(2);
+const ON_THE_WAY: Duration = Duration::from_millis(500);
 
 /// What workers are to judge by when nothing is on its way that the rules of before are for. First
 /// the driver's programs come to an end, then workers take what they have been given.

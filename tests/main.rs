@@ -69,6 +69,7 @@ mod linux_is_made_as_the_file_says;
 mod linux_judges_what_it_carries_itself;
 mod linux_pings_click_behind_a_tun_and_a_tap;
 mod linuxs_firewall_is_adopted;
+mod linuxs_translation_is_adopted;
 mod malformed_packets_by_the_million;
 mod malformed_packets_meet_filter_and_translation;
 mod multicast_is_forwarded;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use wire::protocol;
 
 use crate::Why;
+use crate::both;
 use crate::field::{Field, Operator};
 use crate::value::{self, Kind};
 
@@ -250,7 +251,7 @@ fn condition(of: &mut Match, field: &Field, operator: Operator, elements: &[Valu
             equal()?;
             let items = elements.iter().map(interface).collect::<Result<Vec<Interface>, Why>>()?;
             let field = if matches!(field, Field::Input) { &mut of.in_ports } else { &mut of.out_ports };
-            once(field, List { not, items }, "interfaces")
+            both::interfaces(field, List { not, items })
         }
         Field::State => {
             let bits = match operator {
@@ -323,7 +324,7 @@ fn addresses(of: &mut Match, field: &Field, operator: Operator, items: &[Address
         return Ok(possible && not);
     }
     let field = if destination { &mut of.destination } else { &mut of.source };
-    Ok(possible & once(field, List { not, items: items.to_vec() }, "addresses")?)
+    Ok(possible & both::addresses(field, List { not, items: items.to_vec() })?)
 }
 
 fn is_of(of: &mut Match, family: Family) -> bool {

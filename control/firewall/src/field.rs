@@ -55,6 +55,34 @@ pub(crate) enum Field {
     Offset,
 }
 
+impl Field {
+    /// What a packet is, whatever it says there, that a rule asks for this: it has no port of UDP
+    /// that is not UDP.
+    pub fn implies(&self) -> Vec<(Field, Value)> {
+        let family = |family| match family {
+            Family::Ipv4 => (Field::Family, "ipv4".into()),
+            Family::Ipv6 => (Field::Family, "ipv6".into()),
+        };
+        let above = |number: u8| (Field::Protocol { family: None }, number.into());
+        let of = |ipv6: bool| family(if ipv6 { Family::Ipv6 } else { Family::Ipv4 });
+        match *self {
+            Field::Address { ipv6, .. } => vec![of(ipv6)],
+            Field::Protocol { family: Some(of) } | Field::Length { family: Some(of) } => vec![family(of)],
+            Field::Ttl { family: of } | Field::Dscp { family: of } => vec![family(of)],
+            Field::Port { of: Some(number), .. } => vec![above(number)],
+            Field::Flags { .. } => vec![above(protocol::TCP)],
+            Field::IcmpType { ipv6: false } | Field::IcmpCode { ipv6: false } => {
+                vec![of(false), above(protocol::ICMP)]
+            }
+            Field::IcmpType { ipv6: true } | Field::IcmpCode { ipv6: true } => {
+                vec![of(true), above(protocol::ICMP6)]
+            }
+            Field::Offset => vec![of(false)],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// How it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
@@ -81,6 +109,19 @@ impl Operator {
             "<=" => Operator::AtMost,
             ">=" => Operator::AtLeast,
             other => return Err(format!("the comparison {other:?}")),
+        })
+    }
+
+    /// The one that holds where this does not.
+    pub fn turned(self) -> Result<Operator, Why> {
+        Ok(match self {
+            Operator::Is => Operator::Not,
+            Operator::Not => Operator::Is,
+            Operator::Below => Operator::AtLeast,
+            Operator::Above => Operator::AtMost,
+            Operator::AtMost => Operator::Above,
+            Operator::AtLeast => Operator::Below,
+            Operator::Has => return Err("what has none of some bits".to_owned()),
         })
     }
 }

@@ -4,21 +4,25 @@ use rules::{Family, Filter, Hook, Match, Place, Policy, Rule, Verdict};
 
 use crate::ruleset::{Base, Chain, Ruleset};
 use crate::translate::{Translator, families, name};
-use crate::{Adopted, Problem};
+use crate::{Adopted, Problem, translation};
 
 /// Adopts what can be adopted.
-pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
-    let (mut bases, mut problems) = (Vec::new(), Vec::new());
+pub(crate) fn adopt(ruleset: &Ruleset, translates: bool) -> Adopted {
+    let (mut bases, mut of_nat, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for (chain, base) in ruleset.of_transit() {
-        match why_not(ruleset, chain, base) {
+        match why_not(ruleset, chain, base, translates) {
             Some(why) => problems.push(problem(chain, why)),
+            None if base.kind == "nat" => of_nat.push((chain, base)),
             None => bases.push((chain, base)),
         }
     }
     let mut both = Translator::new(ruleset, [true; 2]);
-    both.chains(&bases);
+    let numbers = both.chains(&bases);
     problems.append(&mut both.problems);
     problems.append(&mut in_no_order(&bases, &both.filter));
+    let mut translation = translation::read(ruleset, &of_nat, [true; 2]);
+    problems.append(&mut translation.problems);
+    problems.append(&mut behind_translation(&bases, &of_nat, &both.filter, &numbers));
     let families = [0, 1].map(|n| !problems.iter().any(|problem| problem.families[n]));
     if families == [false; 2] {
         return Adopted { problems, ..Adopted::default() };
@@ -27,14 +31,17 @@ pub(crate) fn adopt(ruleset: &Ruleset) -> Adopted {
     let numbers = translator.chains(&bases);
     let mut filter = translator.filter;
     lay(&mut filter, &bases, &numbers, families);
-    Adopted { filter, families, problems, tracks: ruleset.tracks() }
+    // What could not be written has been told.
+    let rules = translation::read(ruleset, &of_nat, families).rules;
+    let nat = (!rules.is_empty()).then(|| rules.into());
+    Adopted { filter, families, nat, problems, tracks: ruleset.tracks() }
 }
 
 /// Why a base chain cannot be adopted, whatever stands in it.
-fn why_not(ruleset: &Ruleset, chain: &Chain, base: &Base) -> Option<String> {
+fn why_not(ruleset: &Ruleset, chain: &Chain, base: &Base, translates: bool) -> Option<String> {
     match (base.kind.as_str(), base.hook.as_str()) {
         _ if ruleset.is_flagged(chain) => Some("its table has flags, of which nft does not tell".to_owned()),
-        ("nat", _) => Some("it translates addresses".to_owned()),
+        ("nat", _) if translates => Some("it translates addresses, as the router's own rules do".to_owned()),
         (_, hook @ ("ingress" | "egress")) => Some(format!("it stands at the {hook} of an interface")),
         _ => None,
     }
@@ -64,6 +71,45 @@ fn in_no_order(bases: &[(&Chain, &Base)], filter: &Filter) -> Vec<Problem> {
         )
     })
     .collect()
+}
+
+/// Chains that stand behind the translation of what they ask for, where Linux's rules see what the
+/// plane's do not.
+fn behind_translation(
+    bases: &[(&Chain, &Base)],
+    of_nat: &[(&Chain, &Base)],
+    filter: &Filter,
+    numbers: &[usize],
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for ((chain, base), number) in bases.iter().zip(numbers) {
+        let before = |nat: &&(&Chain, &Base)| nat.1.hook == base.hook && nat.1.priority <= base.priority;
+        if !of_nat.iter().any(|nat| before(&nat)) {
+            continue;
+        }
+        let asks = |rule: &Rule| match base.hook.as_str() {
+            "prerouting" => rule.matches.destination.is_some() || rule.matches.destination_ports.is_some(),
+            _ => rule.matches.source.is_some() || rule.matches.source_ports.is_some(),
+        };
+        let (mut known, mut due) = (vec![*number], vec![*number]);
+        while let Some(number) = due.pop() {
+            let rules = &filter.chains[number].rules;
+            if rules.iter().any(asks) {
+                let why = "it asks for addresses or ports behind their translation".to_owned();
+                problems.push(problem(chain, why));
+                break;
+            }
+            for rule in rules {
+                if let Some(Verdict::Jump { number, .. }) = rule.verdict
+                    && !known.contains(&number)
+                {
+                    known.push(number);
+                    due.push(number);
+                }
+            }
+        }
+    }
+    problems
 }
 
 /// Has the hooks lead to base chains, in their order.

@@ -2,9 +2,11 @@
 //! tells it, becomes [`rules::Filter`].
 //!
 //! ```text
-//!   nft -j ── ruleset ── base chains that transit passes ── translate ── layers ── Filter
-//!                                                              │
-//!                                             field, condition, statement, writing
+//!   nft -j ── ruleset ── base chains that transit passes ─┬─ translate ── layers ── Filter
+//!                                                         │      │
+//!                                                         │  field, condition, statement, writing
+//!                                                         │      │
+//!                                                         └─ translation ── into_nat ── nat::Rules
 //! ```
 //!
 //! **Whole or not at all.** A rule that is understood by half would let pass what Linux drops. So a
@@ -17,18 +19,27 @@
 //! hook jumps to ([`rules::Chain::base`]), in the order of priorities. Chains at `prerouting` become
 //! part of the hook input, those at `forward` of forward, and those at `postrouting` of output.
 //!
-//! **What is not adopted**: translation of addresses, chains at the ingress or egress of an
-//! interface, dynamic sets and those with timeouts, quotas and counts of connections, marks and
-//! other data of conntrack but the state, lookups in the routing table (`fib`), changes of payload,
-//! what iptables says in its own words (`xt`), and all that no match of the filter asks for.
+//! **Translation.** Base chains of the type `nat` become rules of the plane's translation, in one list
+//! (`translation`). Linux keeps its chains: what the plane does not forward meets them.
+//!
+//! **What is not adopted**: chains at the ingress or egress of an interface, dynamic sets and those
+//! with timeouts, quotas and counts of connections, marks and other data of conntrack but the state,
+//! lookups in the routing table (`fib`), `redirect`, translation at random, of prefixes, or to one of
+//! several destinations, changes of payload, what iptables says in its own words (`xt`), and all that
+//! no match of the filter asks for.
 //! Counters of nftables do not count what the plane forwards; the filter's do.
 
+mod both;
 mod condition;
 mod field;
+mod into_nat;
 mod layers;
+mod prefixes;
 mod ruleset;
 mod statement;
+mod target;
 mod translate;
+mod translation;
 mod value;
 mod writing;
 
@@ -48,6 +59,8 @@ pub struct Adopted {
     pub filter: Filter,
     /// Whether IPv4, IPv6 are adopted: all that their transit could meet is in the filter.
     pub families: [bool; 2],
+    /// The rules of translation of the families that are adopted, if there are any.
+    pub nat: Option<nat::Rules>,
     /// What stands in the way of a family.
     pub problems: Vec<Problem>,
     /// Linux keeps track of connections, and so puts fragments together before most chains.
@@ -76,14 +89,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads what `nft -j list ruleset` printed. `translates`: the router translates addresses itself.
+/// Reads what `nft -j list ruleset` printed. `translates`: the router translates addresses by rules
+/// of its own, beside which those of Linux are not adopted.
 ///
 /// # Errors
 /// It is not that.
 pub fn adopt(json: &str, translates: bool) -> Result<Adopted, Unreadable> {
     let mut ruleset = ruleset::Ruleset::read(json)?;
     ruleset.translates |= translates;
-    Ok(layers::adopt(&ruleset))
+    Ok(layers::adopt(&ruleset, translates))
 }
 
 /// Fed any bytes by a fuzzer, comes back.
@@ -99,6 +113,12 @@ pub fn fuzz(bytes: &[u8]) {
 }
 
 impl Adopted {
+    /// Whether it says anything about transit.
+    #[must_use]
+    pub fn judges(&self) -> bool {
+        self.nat.is_some() || self.filter.rules().next().is_some()
+    }
+
     /// The filter behind one of the plane's own: what both let pass passes.
     #[must_use]
     pub fn behind(&self, own: &Filter) -> Filter {

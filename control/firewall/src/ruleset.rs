@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use crate::Why;
+use crate::value::bare;
+
 /// The table that Linux is given by Bifrost itself, family and name.
 const OWN: (&str, &str) = ("inet", rules::TABLE);
 
@@ -152,6 +155,25 @@ impl Ruleset {
     /// The chain of a name.
     pub fn chain(&self, key: &Key) -> Option<&Chain> {
         self.by_name.get(key).map(|number| &self.chains[*number])
+    }
+
+    /// The set of a name in a chain's table, if it stays as it is.
+    pub fn set(&self, key: &Key, name: &str) -> Result<&Set, Why> {
+        let set = self.sets.get(&of_table(key, name));
+        let set = set.ok_or_else(|| format!("the set {name}, which is not there"))?;
+        match set.moves {
+            true => Err(format!("the set {name}, which changes by itself")),
+            false => Ok(set),
+        }
+    }
+
+    /// The elements of a set or map that stands in a rule, or that it names.
+    pub fn elements(&self, key: &Key, data: &Value) -> Result<Vec<Value>, Why> {
+        let elements = match data.as_str().and_then(|text| text.strip_prefix('@')) {
+            Some(name) => &self.set(key, name)?.elements,
+            None => data["set"].as_array().ok_or("a map without elements")?,
+        };
+        Ok(elements.iter().map(|element| bare(element).clone()).collect())
     }
 
     /// Whether a chain's table has flags: it may be dormant. Which ones, nft 1.0 does not tell.

@@ -16,7 +16,7 @@ use crate::{Problem, Why};
 /// The priority of connection tracking at prerouting: what stands before it knows no state.
 const TRACKING: i64 = -200;
 /// How deep jumps may be nested (`NFT_JUMP_STACK_SIZE`).
-const DEEPEST: usize = 16;
+pub(crate) const DEEPEST: usize = 16;
 
 /// From where packets come to a chain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,10 +184,7 @@ impl<'r> Translator<'r> {
             Statement::Map { key: of, data } => {
                 writing.goes_on()?;
                 let fields = field::fields(of)?;
-                let elements = match data.as_str().and_then(|text| text.strip_prefix('@')) {
-                    Some(name) => Named { key, translator: self }.elements(name)?,
-                    None => data["set"].as_array().ok_or("a map without elements")?.clone(),
-                };
+                let elements = self.ruleset.elements(key, data)?;
                 self.map(key, &fields, &elements, writing)?;
                 return Ok(false);
             }
@@ -300,17 +297,6 @@ struct Named<'t, 'r> {
     translator: &'t mut Translator<'r>,
 }
 
-impl Named<'_, '_> {
-    fn find(&self, name: &str) -> Result<&ruleset::Set, Why> {
-        let set = self.translator.ruleset.sets.get(&of_table(self.key, name));
-        let set = set.ok_or_else(|| format!("the set {name}, which is not there"))?;
-        match set.moves {
-            true => Err(format!("the set {name}, which changes by itself")),
-            false => Ok(set),
-        }
-    }
-}
-
 impl Sets for Named<'_, '_> {
     fn address(&mut self, name: &str) -> Result<Address, Why> {
         let full = of_table(self.key, name);
@@ -318,7 +304,7 @@ impl Sets for Named<'_, '_> {
         if let Some(number) = self.translator.sets.get(&full) {
             return Ok(Address::Set { name: text, number: *number });
         }
-        let set = self.find(name)?;
+        let set = self.translator.ruleset.set(self.key, name)?;
         if !matches!(set.kinds.as_slice(), [kind] if kind == "ipv4_addr" || kind == "ipv6_addr") {
             return Err(format!("the set {name}, which is not of addresses"));
         }
@@ -334,7 +320,7 @@ impl Sets for Named<'_, '_> {
     }
 
     fn elements(&self, name: &str) -> Result<Vec<Value>, Why> {
-        let set = self.find(name)?;
+        let set = self.translator.ruleset.set(self.key, name)?;
         Ok(set.elements.iter().map(|element| value::bare(element).clone()).collect())
     }
 }

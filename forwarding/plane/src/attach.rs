@@ -363,12 +363,12 @@ impl Plane {
     /// it.
     fn is_outside(&self, id: PortId) -> bool {
         let rules = self.policy.settings().nat.iter().flat_map(|nat| &nat.rules);
-        let mut patterns = rules.flat_map(|rule| &rule.matches.output);
         let own = self.ports.get(usize::from(id.0)).map(Port::own_name);
         let on_it = self.logical().filter(|logical| logical.port == id);
         let on_it = on_it.filter_map(|logical| Some(logical.interface.as_ref()?.name.as_str()));
         let names: Vec<&str> = own.into_iter().chain(on_it).collect();
-        patterns.any(|pattern| names.iter().any(|name| is_named(pattern, name)))
+        let mut named = rules.flat_map(|rule| names.iter().map(move |name| (rule, name)));
+        named.any(|(rule, name)| rule.matches.names_output(|pattern| is_named(pattern, name)))
     }
 
     /// Takes the program away: from then on Linux gets every packet.

@@ -539,8 +539,8 @@ impl Plane {
     }
 
     /// Chains of nftables that translate as these rules do. `members`: the interfaces in VRFs.
-    pub fn nat_in_nftables(&self, rules: &nat::Rules, members: &[String]) -> String {
-        nat::nftables(rules, &self.nat_ports(|_| Vec::new()), members, is_named)
+    pub fn nat_in_nftables(&self, rules: &nat::Rules, members: &[String], told: nat::Told) -> String {
+        nat::nftables(rules, &self.nat_ports(|_| Vec::new()), members, told, is_named)
     }
 
     /// Puts other elements at the hooks, and another policy in force: [`prepare`](Self::prepare)

@@ -46,11 +46,13 @@ pub(crate) enum PortSet {
 }
 
 impl PortSet {
-    fn of(words: &[String], ports: &[Port], named: &dyn Fn(&str, &str) -> bool) -> PortSet {
-        if words.is_empty() {
+    /// What words mean, without what `not` means.
+    fn of(words: &[String], not: &[String], ports: &[Port], named: &dyn Fn(&str, &str) -> bool) -> PortSet {
+        if words.is_empty() && not.is_empty() {
             return PortSet::All;
         }
-        let meant = ports.iter().filter(|port| words.iter().any(|word| named(word, &port.name)));
+        let any = |words: &[String], port: &Port| words.iter().any(|word| named(word, &port.name));
+        let meant = ports.iter().filter(|port| (words.is_empty() || any(words, port)) && !any(not, port));
         PortSet::Some(meant.map(|port| port.number).collect())
     }
 
@@ -121,13 +123,14 @@ impl Ruleset {
             set.by_scope.insert(scope, set.rules.len());
             let counters = before.rules.iter().find(|old| old.rule.name == rule.name);
             let counters = counters.map(|old| old.counters.clone()).unwrap_or_default();
-            let input = PortSet::of(&rule.matches.input, ports, named);
-            let output = PortSet::of(&rule.matches.output, ports, named);
+            let Match { input, output, not_input, not_output, .. } = &rule.matches;
+            let input = PortSet::of(input, not_input, ports, named);
+            let output = PortSet::of(output, not_output, ports, named);
             set.rules.push(Compiled { rule: rule.clone(), input, output, scope, counters });
         }
         set.lowest_ipv6_mtu = rules.lowest_ipv6_mtu;
         let clamps = rules.clamps.iter();
-        set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, ports, named), clamp.mss)).collect();
+        set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, &[], ports, named), clamp.mss)).collect();
         set
     }
 
@@ -153,9 +156,7 @@ impl Ruleset {
             }
             let single = matches.destination.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let mut addresses: Vec<[u8; 16]> = single.map(|net| octets(net.addr())).collect();
-            if matches.destination.is_empty() {
-                addresses.extend(self.own_addresses(compiled));
-            }
+            addresses.extend(self.own_addresses(compiled).filter(|own| within(&matches.destination, own)));
             for class in matches.protocols.iter().filter_map(|number| Class::of(*number)) {
                 for address in &addresses {
                     let ranges = reserved.entry((*address, class)).or_default();

@@ -135,7 +135,7 @@ impl Nat {
         let found = |address, port, way| Ok(Some(Some(Destination { address, port, way })));
         match &compiled.rule.action {
             Action::None => {
-                let exempt = compiled.rule.matches.output.is_empty()
+                let exempt = compiled.rule.matches.leaves_anywhere()
                     && compiled.input.has(input)
                     && compiled.takes(original);
                 Ok(exempt.then_some(None))

@@ -92,13 +92,14 @@ pub use icmp::Mtus;
 pub use inward::Destination;
 pub use mss::{Clamp, clamp_mss};
 pub use nat::{Nat, Refusal};
-pub use nftables::nftables;
+pub use nftables::{Told, nftables};
 pub use nptv6::{Nptv6, Nptv6Error, Untranslatable};
 pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};
 pub use rewrite::{rewrite, rewrite_plain4};
 pub use rule::{
-    Action, ClampRule, Dynamic, Fallback, Filtering, HOST_LIMIT, Match, Pooling, Rule, Rules, Spread, Target,
+    Action, ClampRule, Dynamic, Fallback, Filtering, HOST_LIMIT, MOST_ADDRESSES, Match, Pooling, Rule, Rules,
+    Spread, Target,
 };
 pub use shortage::Shortage;
 pub use show::{MappingShown, PoolShown, RuleShown};

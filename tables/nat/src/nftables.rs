@@ -70,6 +70,16 @@ fn is_host(target: &Target) -> bool {
     target.net.prefix_len() == target.net.max_prefix_len()
 }
 
+/// Who tells Linux what to translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The chains that are made here.
+    Here,
+    /// Others did: the rules are Linux's own. What is left to say is what becomes of connections
+    /// that only the plane knows.
+    Elsewhere,
+}
+
 /// The chains of these rules, for the table `inet bifrost`, without the table around them. Ports
 /// and names are as in [`Nat::install`](crate::Nat::install). A rule that names no port there is
 /// yet is left out, with a comment. `members`: which of the ports are in VRFs.
@@ -77,6 +87,7 @@ pub fn nftables(
     rules: &Rules,
     ports: &[Port],
     members: &[String],
+    told: Told,
     named: impl Fn(&str, &str) -> bool,
 ) -> String {
     let mut chains = Chains::new(ports, members, &named);
@@ -102,13 +113,14 @@ pub fn nftables(
         true => String::new(),
         false => format!("\tchain {name} {{\n\t\ttype {hook}; policy accept;\n{lines}\t}}\n"),
     };
+    let own = |lines: String| if told == Told::Here { lines } else { String::new() };
     [
         chain("nat_closed", "filter hook prerouting priority dstnat - 1", closed),
-        chain("nat_destination", "nat hook prerouting priority dstnat", &chains.destination),
-        chain("nat_forward", "filter hook forward priority mangle", &chains.forward),
-        chain("nat_members", "filter hook forward priority mangle", &chains.members.labels()),
+        own(chain("nat_destination", "nat hook prerouting priority dstnat", &chains.destination)),
+        own(chain("nat_forward", "filter hook forward priority mangle", &chains.forward)),
+        own(chain("nat_members", "filter hook forward priority mangle", &chains.members.labels())),
         chain("nat_kept", "filter hook forward priority mangle + 1", kept),
-        chain("nat_source", "nat hook postrouting priority srcnat", &chains.source),
+        own(chain("nat_source", "nat hook postrouting priority srcnat", &chains.source)),
         chain("nat_reset", "filter hook output priority filter", &chains.reset),
     ]
     .concat()
@@ -172,9 +184,10 @@ impl<'r> Chains<'r> {
             let _ = writeln!(self.source, "{comment}: there is no such port yet");
             return;
         };
+        let but = |key: &str, words: &[String]| interface(key, "!=", &self.names(words).unwrap_or_default());
         let sides = Sides {
-            input: interface("iifname", "==", &input),
-            output: interface("oifname", "==", &output),
+            input: interface("iifname", "==", &input) + &but("iifname", &rule.matches.not_input),
+            output: interface("oifname", "==", &output) + &but("oifname", &rule.matches.not_output),
             from_outside: interface("iifname", "==", &output),
             from_inside: interface("iifname", "!=", &input),
         };
@@ -187,7 +200,7 @@ impl<'r> Chains<'r> {
             }
             return;
         }
-        if let Some(dynamic) = rule.action.dynamic().filter(|_| !output.is_empty()) {
+        if let Some(dynamic) = rule.action.dynamic().filter(|_| !sides.output.is_empty()) {
             // A reset without ACK answers a segment for which there is no socket (RFC 9293, 3.5.2):
             // of a connection, as like as not, whose translation is known to the plane alone, which
             // is not there or will be again.
@@ -350,7 +363,7 @@ fn express(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
     let (ip, Sides { input, output, from_outside, from_inside }) = (family.ip(), sides);
     match &rule.action {
         Action::None => {
-            if matches.output.is_empty() {
+            if matches.leaves_anywhere() {
                 destination.push(format!("{input}{conditions}accept"));
             }
             source.push(format!("{input}{output}{conditions}accept"));
@@ -422,7 +435,7 @@ fn unknown(rule: &Rule, family: Family, sides: &Sides) -> (Vec<String>, Vec<Stri
         dynamic.is_none_or(|dynamic| dynamic.ports.end() - dynamic.ports.start() >= u16::MAX - 1024);
     match &rule.action {
         Action::None => {
-            if matches.output.is_empty() {
+            if matches.leaves_anywhere() {
                 early.push(format!("{input}{conditions}accept"));
             }
             kept.push(format!("{input}{output}{conditions}accept"));
@@ -549,7 +562,7 @@ mod tests {
         let rules = toml::from_str::<Text>(text).unwrap().check().unwrap();
         let port = |number, name: &str| Port { number, name: name.to_owned(), addresses: Vec::new() };
         let ports = [port(1, "wan0"), port(2, "lan0"), port(3, "ppp0"), port(4, "ppp1")];
-        nftables(&rules, &ports, members, |word, name| {
+        nftables(&rules, &ports, members, Told::Here, |word, name| {
             word == name || word == "ppp*" && name.starts_with("ppp")
         })
     }

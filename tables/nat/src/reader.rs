@@ -7,12 +7,11 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use wire::protocol;
 
-use crate::rule::{Action, Dynamic, Fallback, Filtering, HOST_LIMIT, Match, Pooling, Rule, Spread, Target};
+use crate::rule::{
+    Action, Dynamic, Fallback, Filtering, HOST_LIMIT, MOST_ADDRESSES, Match, Pooling, Rule, Spread, Target,
+};
 use crate::text::{Mistake, RuleText, Words};
 use crate::{Addresses, Deterministic, Nptv6, Prefix64};
-
-/// Addresses of one pool at most: its bitmaps take 25 KiB an address and protocol in use.
-const MOST_ADDRESSES: u64 = 1 << 16;
 
 /// One rule, being read.
 pub(crate) struct Reader<'t, 'm> {
@@ -194,6 +193,7 @@ impl Reader<'_, '_> {
             protocols: self.each("protocol", &text.protocol, protocol_of),
             source_ports: self.each("source_ports", &text.source_ports, |w| notation::ports(w, 0)),
             destination_ports: self.each("ports", &text.ports, |w| notation::ports(w, 0)),
+            ..Match::default()
         };
         let ports = !found.source_ports.is_empty() || !found.destination_ports.is_empty();
         if ports && (found.protocols.is_empty() || !found.protocols.iter().all(|p| protocol::has_ports(*p))) {

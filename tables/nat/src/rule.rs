@@ -36,6 +36,19 @@ pub struct Rules {
     pub clamps: Vec<ClampRule>,
 }
 
+/// Mappings at most, unless something else is said.
+pub(crate) const MAPPINGS: u64 = 1 << 20;
+/// Addresses of one pool at most: its bitmaps take 25 KiB an address and protocol in use.
+pub const MOST_ADDRESSES: u64 = 1 << 16;
+
+impl From<Vec<Rule>> for Rules {
+    /// Rules of which nothing else is said.
+    fn from(rules: Vec<Rule>) -> Rules {
+        let lowest_ipv6_mtu = Rules::LOWEST_IPV6_MTU;
+        Rules { capacity: MAPPINGS as usize, log: false, lowest_ipv6_mtu, rules, clamps: Vec::new() }
+    }
+}
+
 impl Rules {
     /// The least MTU of IPv6 (RFC 7915, 4): what every way behind the router carries, even where
     /// its host cannot be told of a narrow one.
@@ -83,6 +96,12 @@ pub struct Match {
     pub input: Vec<String>,
     /// Names or patterns of ports.
     pub output: Vec<String>,
+    /// Names or patterns of ports that are not meant by `input`, which `router.toml` cannot say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_input: Vec<String>,
+    /// The same of `output`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_output: Vec<String>,
     /// Source prefixes.
     pub source: Vec<IpNet>,
     /// Destination prefixes. In the choice of the source: the destination as it is by then.
@@ -93,6 +112,19 @@ pub struct Match {
     pub source_ports: Vec<RangeInclusive<u16>>,
     /// Destination ports.
     pub destination_ports: Vec<RangeInclusive<u16>>,
+}
+
+impl Match {
+    /// Whether nothing is said of the port that packets leave by.
+    pub fn leaves_anywhere(&self) -> bool {
+        self.output.is_empty() && self.not_output.is_empty()
+    }
+
+    /// Whether it is about packets that leave by a port, and says so; `is`: whether a word means it.
+    pub fn names_output(&self, is: impl Fn(&str) -> bool) -> bool {
+        let any = |words: &[String]| words.iter().any(|word| is(word));
+        !self.leaves_anywhere() && (self.output.is_empty() || any(&self.output)) && !any(&self.not_output)
+    }
 }
 
 /// What a rule does.

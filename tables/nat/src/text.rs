@@ -34,10 +34,8 @@ use serde::Deserialize;
 
 use crate::Clamp;
 use crate::reader::Reader;
-use crate::rule::{ClampRule, Rules};
+use crate::rule::{ClampRule, MAPPINGS, Rules};
 
-/// Mappings when nothing is said.
-const MAPPINGS: u64 = 1 << 20;
 /// Mappings at most: their numbers have 26 bits in each of 64 shards, and memory ends long before.
 const MOST_MAPPINGS: u64 = 1 << 28;
 /// One word, or a list of them.
@@ -430,7 +428,7 @@ mss = 1
             }
             let text = String::from_utf8(text).unwrap();
             if let Ok(Ok(rules)) = toml::from_str::<Text>(&text).map(|read| read.check()) {
-                crate::nftables(&rules, &[], &[], |_, _| false);
+                crate::nftables(&rules, &[], &[], crate::Told::Here, |_, _| false);
             }
         }
     }

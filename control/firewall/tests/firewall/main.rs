@@ -2,6 +2,8 @@
 
 mod agree;
 mod problems;
+mod translation;
+mod written_out;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

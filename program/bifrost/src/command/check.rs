@@ -133,9 +133,9 @@ fn adopted(router: &Router) -> Vec<String> {
         Err(why) => return vec![format!("Linux's filter cannot be adopted now: {why}")],
     };
     let problems = adopted.problems.iter().map(|problem| format!("Linux's filter, not adopted: {problem}"));
-    let count = adopted.filter.rules().count();
     let families = daemon::firewall::in_words(adopted.families);
-    let rules = (count > 0).then(|| format!("Linux's filter will be adopted for {families}: {count} rules"));
+    let rules = daemon::firewall::count(&adopted)
+        .map(|rules| format!("Linux's filter will be adopted for {families}: {rules}"));
     rules.into_iter().chain(problems).collect()
 }
 

@@ -24,6 +24,7 @@ use super::bfd::Bfd;
 use super::dhcp_relay::DhcpRelay;
 use super::discovery::Discovery;
 use super::fallback::Fallback;
+use super::firewall;
 use super::flow_log::{Log, Logging, interfaces};
 use super::flow_state::Saving;
 use super::flow_table::FlowTable;
@@ -257,6 +258,7 @@ impl Control {
                 self.wait(None, Duration::from_millis(10));
             }
         }
+        self.forwarding.linux_nat = firewall::translation(&self.forwarding);
         // Before anything is forwarded by whomever.
         self.parts.fallback.follow(&self.forwarding);
         while !self.parts.fallback.settles(TICK) {
@@ -275,6 +277,8 @@ impl Control {
             }
         }
         self.icmp.follow(&self.forwarding);
+        // Flows may be known, and translated, by Linux's own rules.
+        self.parts.ports.respect_linux(&mut self.forwarding);
         self.forwarding.restore_flows(self.parts.logging.log());
         self.parts.redundancy.lease(&self.forwarding);
         let taking = |forwarding: &Forwarding| {

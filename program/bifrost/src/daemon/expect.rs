@@ -119,16 +119,17 @@ impl Reloading {
         if sentences.is_empty() {
             return Ok(Vec::new());
         }
-        let ground = self.ground(door, router)?;
         let firewall = match router.linux_filter {
             Foreign::Adopt => self.on_control(door, |control| Ok(control.forwarding.firewall.clone()))?,
             Foreign::Respect | Foreign::Ignore => Adopted::default(),
         };
+        let nat = router.nat.as_ref().or(firewall.nat.as_ref());
+        let ground = self.ground(door, router, nat)?;
         Ok(judged(&firewall.behind(&router.filter), ground, sentences))
     }
 
     /// What there is now, around a configuration.
-    fn ground(&self, door: &Door, router: &Router) -> Result<Ground, String> {
+    fn ground(&self, door: &Door, router: &Router, nat: Option<&nat::Rules>) -> Result<Ground, String> {
         let known = self.on_control(door, |control| Ok(control.interfaces_known()))?;
         let (mut leads, mut next) = (Vec::new(), Some(None));
         while let Some(after) = next {
@@ -137,7 +138,7 @@ impl Reloading {
             leads.extend(page);
             next = further.map(Some);
         }
-        Ok(ground(router, &known, leads))
+        Ok(ground(router, nat, &known, leads))
     }
 }
 
@@ -159,7 +160,7 @@ impl Control {
 /// Whether sentences hold by the rules of a configuration alone: there is no daemon that knows
 /// addresses and routes.
 pub fn offline(router: &Router) -> Vec<Judged> {
-    let ground = Ground { aims: aims(router, &[]), ..Ground::default() };
+    let ground = Ground { aims: aims(router.nat.as_ref(), &[]), ..Ground::default() };
     judged(&router.filter, ground, &router.expect)
 }
 
@@ -171,7 +172,7 @@ fn judged(filter: &Filter, mut ground: Ground, sentences: &[Sentence]) -> Vec<Ju
     sentences.iter().map(|sentence| (sentence.clone(), judge.judge(sentence))).collect()
 }
 
-fn ground(router: &Router, known: &[Known], leads: Vec<show::Lead>) -> Ground {
+fn ground(router: &Router, nat: Option<&nat::Rules>, known: &[Known], leads: Vec<show::Lead>) -> Ground {
     let places: HashMap<u32, usize> = known.iter().zip(0..).map(|(one, at)| (one.ifindex, at)).collect();
     let is_ours = |one: &Known| one.ours || router.port(&one.name).is_some();
     let ours = || known.iter().enumerate().filter(|(_, one)| is_ours(one));
@@ -201,31 +202,33 @@ fn ground(router: &Router, known: &[Known], leads: Vec<show::Lead>) -> Ground {
         interfaces: known.iter().map(|one| one.name.clone()).collect(),
         inputs: ours().filter(|(_, one)| one.is_entry && !one.in_vrf).map(|(at, _)| at).collect(),
         outputs: ours().map(|(at, _)| at).collect(),
-        aims: aims(router, known),
+        aims: aims(nat, known),
         own: own.filter(is_reached).collect(),
         routes: Some(Routes::new(leads.into_iter().map(lead))),
     }
 }
 
 /// The rules that translate destinations.
-fn aims(router: &Router, known: &[Known]) -> Vec<Aim> {
-    let rules = router.nat.iter().flat_map(|nat| &nat.rules);
+fn aims(nat: Option<&nat::Rules>, known: &[Known]) -> Vec<Aim> {
+    let rules = nat.iter().flat_map(|nat| &nat.rules);
     rules.filter_map(|rule| aim(rule, known)).collect()
 }
 
 fn aim(rule: &Rule, known: &[Known]) -> Option<Aim> {
-    let is_named = |patterns: &[String], one: &Known| {
+    let is_named = |[patterns, not]: [&[String]; 2], one: &Known| {
         let means = |word: &String| {
             word.strip_suffix('*').map_or(*word == one.name, |start| one.name.starts_with(start))
         };
-        patterns.is_empty() || patterns.iter().any(means)
+        (patterns.is_empty() || patterns.iter().any(means)) && !not.iter().any(means)
     };
-    let places = |patterns: &[String]| {
-        let meant = known.iter().enumerate().filter(|(_, one)| is_named(patterns, one));
-        (!patterns.is_empty() && !known.is_empty()).then(|| meant.map(|(at, _)| at).collect::<Vec<_>>())
+    let places = |words: [&[String]; 2]| {
+        let meant = known.iter().enumerate().filter(|(_, one)| is_named(words, one));
+        let all = words.iter().all(|words| words.is_empty()) || known.is_empty();
+        (!all).then(|| meant.map(|(at, _)| at).collect::<Vec<_>>())
     };
-    let nat::Match { input, output, source, destination, protocols, source_ports, destination_ports } =
-        &rule.matches;
+    let nat::Match { source, destination, protocols, source_ports, destination_ports, .. } = &rule.matches;
+    let input: [&[String]; 2] = [&rule.matches.input, &rule.matches.not_input];
+    let output: [&[String]; 2] = [&rule.matches.output, &rule.matches.not_output];
     let all = Aim {
         rule: format!("rule {}", rule.name),
         input: None,
@@ -246,7 +249,7 @@ fn aim(rule: &Rule, known: &[Known]) -> Option<Aim> {
         ..all.clone()
     };
     match &rule.action {
-        Action::None if output.is_empty() => Some(matching()),
+        Action::None if rule.matches.leaves_anywhere() => Some(matching()),
         Action::Destination { targets, hairpin, .. } => {
             let mut aim = matching();
             if *hairpin {

@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use config::Router;
 use mirror::{CopyState, FilterCopy};
+use nat::Told;
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
@@ -294,7 +295,7 @@ impl Fallback {
 
     /// Whether there are other members of VRFs than it knows of.
     pub(super) fn lacks_members(&self, forwarding: &Forwarding) -> bool {
-        has_policy(&forwarding.router) && members(forwarding) != self.members
+        says_something(forwarding) && members(forwarding) != self.members
     }
 
     /// Brings Linux's table up to date.
@@ -306,7 +307,7 @@ impl Fallback {
         if told == Some(&*text) {
             return self.look();
         }
-        if told.is_none() && !has_policy(&forwarding.router) && !nft::has_table() {
+        if told.is_none() && !says_something(forwarding) && !nft::has_table() {
             return;
         }
         self.tell(text.into());
@@ -339,6 +340,11 @@ pub(crate) fn has_policy(router: &Router) -> bool {
     drops || filter.rules().next().is_some() || router.nat.is_some()
 }
 
+/// Whether Linux is to have a table.
+fn says_something(forwarding: &Forwarding) -> bool {
+    has_policy(&forwarding.router) || forwarding.linux_nat.is_some()
+}
+
 /// The interfaces in VRFs that rules are for, by name, with the zones of their connections.
 type Members = BTreeMap<String, u16>;
 
@@ -368,7 +374,7 @@ fn zones(members: &Members, translates: bool) -> String {
 /// The table that the configuration comes to.
 fn nftables(forwarding: &Forwarding, members: &Members) -> String {
     let router = &forwarding.router;
-    if !has_policy(router) {
+    if !says_something(forwarding) {
         return EMPTY.to_owned();
     }
     let mut names: Vec<String> = router.ports.iter().map(|rule| rule.name.as_str().to_owned()).collect();
@@ -384,8 +390,12 @@ fn nftables(forwarding: &Forwarding, members: &Members) -> String {
     // What cannot be expressed was refused when the file was read.
     let filter = filter.unwrap_or_else(|_| EMPTY.to_owned() + "table inet bifrost {\n}\n");
     let in_vrfs: Vec<String> = members.keys().cloned().collect();
-    let translation = router.nat.as_ref().map(|rules| forwarding.plane.nat_in_nftables(rules, &in_vrfs));
-    let translation = translation.unwrap_or_default();
+    let translation = match (&router.nat, &forwarding.linux_nat) {
+        (Some(rules), _) => forwarding.plane.nat_in_nftables(rules, &in_vrfs, Told::Here),
+        (None, Some(rules)) => forwarding.plane.nat_in_nftables(rules, &in_vrfs, Told::Elsewhere),
+        (None, None) => String::new(),
+    };
+    let translates = router.nat.is_some() || forwarding.linux_nat.is_some();
     let connections = !translation.is_empty() || filter.contains(" ct ");
     let zones = if connections { zones(members, !translation.is_empty()) } else { String::new() };
     let end = filter.rfind('}').unwrap_or(filter.len());
@@ -398,9 +408,9 @@ fn nftables(forwarding: &Forwarding, members: &Members) -> String {
             [line, if hook { &judged } else { "" }]
         })
         .collect();
-    match router.nat {
-        Some(_) => sent_untracked(&text),
-        None => text,
+    match translates {
+        true => sent_untracked(&text),
+        false => text,
     }
 }
 

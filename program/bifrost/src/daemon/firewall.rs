@@ -81,9 +81,21 @@ pub fn read(translates: bool) -> Result<Adopted, String> {
     firewall::adopt(&nft::list()?, translates).map_err(|error| error.to_string())
 }
 
-/// Whether the plane has something to judge by.
-fn judges(adopted: &Adopted) -> bool {
-    adopted.filter.rules().next().is_some()
+/// Whether there are VRFs, in which Linux's rules see other names of interfaces.
+fn has_vrfs(forwarding: &Forwarding) -> bool {
+    let links = &forwarding.mirror.model().links;
+    links.iter().any(|link| links.vrf_of(link).is_some())
+}
+
+/// The rules by which flows will be translated, before they are adopted: Linux keeps what it was
+/// told about these flows when the daemon ended.
+pub(super) fn translation(forwarding: &Forwarding) -> Option<nat::Rules> {
+    let adopts = forwarding.router.linux_filter == Wish::Adopt && forwarding.router.nat.is_none();
+    if !adopts || has_vrfs(forwarding) {
+        return None;
+    }
+    // Why it cannot be read is told when it is to be adopted.
+    read(false).ok()?.nat
 }
 
 impl Firewall {
@@ -99,14 +111,13 @@ impl Firewall {
             *self = Firewall::default();
             return (forwarding.firewall != Adopted::default()).then(Adopted::default);
         };
-        let links = &forwarding.mirror.model().links;
-        let vrfs = links.iter().any(|link| links.vrf_of(link).is_some());
-        let now = Version { generation, vrfs, translates: forwarding.router.nat.is_some() };
+        let now =
+            Version { generation, vrfs: has_vrfs(forwarding), translates: forwarding.router.nat.is_some() };
         let (version, adopted) = self.follow(now)?;
         let before = std::mem::take(&mut self.problems);
         (self.read, self.refused) = (Some(version), None);
         let adopted = match adopted {
-            Ok(adopted) if version.vrfs && judges(&adopted) => {
+            Ok(adopted) if version.vrfs && adopted.judges() => {
                 self.refuse("interfaces are in VRFs, where Linux's rules see other names".to_owned())
             }
             Ok(adopted) => adopted,
@@ -152,10 +163,13 @@ impl Firewall {
 
     /// Has workers judge by it, or by none where they cannot.
     pub fn adopt(&mut self, adopted: Adopted, forwarding: &mut Forwarding) {
-        let (families, count) = (adopted.families, adopted.filter.rules().count());
+        let (families, rules) = (adopted.families, count(&adopted));
         match forwarding.judge_by(adopted) {
-            Ok(()) if count == 0 => {}
-            Ok(()) => info!("Linux's filter is adopted for {}: {count} rules", in_words(families)),
+            Ok(()) => {
+                if let Some(rules) = rules {
+                    info!("Linux's filter is adopted for {}: {rules}", in_words(families));
+                }
+            }
             Err(why) => {
                 let none = self.refuse(why);
                 // The rules of before are no longer Linux's: at the least they are not relied on.
@@ -165,6 +179,15 @@ impl Firewall {
                 }
             }
         }
+    }
+}
+
+/// How many rules are adopted, for people; `None`: none.
+pub fn count(adopted: &Adopted) -> Option<String> {
+    let rules = adopted.filter.rules().count();
+    match adopted.nat.as_ref().map_or(0, |nat| nat.rules.len()) {
+        0 => (rules > 0).then(|| format!("{rules} rules")),
+        translating => Some(format!("{rules} rules, and {translating} for translation")),
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Forwarding {
     pub(crate) watches: Watches,
     /// Linux's own firewall, as far as the plane judges by it.
     pub(crate) firewall: Adopted,
+    /// Linux's own rules by which flows are translated, or were when they began.
+    pub(crate) linux_nat: Option<nat::Rules>,
     /// Whom BFD sessions reach.
     pub(crate) reachability: Reachability,
     /// Whether the other router's flows are here.
@@ -64,6 +66,7 @@ impl Forwarding {
             tables,
             watches: Watches::default(),
             firewall: Adopted::default(),
+            linux_nat: None,
             reachability: Reachability::default(),
             flows_are_shared: Arc::default(),
             measured_until: None,

@@ -87,6 +87,11 @@ impl Forwarding {
         let policy = settings::policy(&self.router, &firewall, sampling);
         let hooks = settings::hooks(&self.router.graph);
         let prepared = self.plane.prepare(hooks, policy).map_err(|error| error.to_string())?;
+        // Flows outlive the rules, so Linux is told of them until it translates by none.
+        if firewall.nat.is_some() || firewall.families == [true; 2] {
+            self.copy_is_due |= self.linux_nat != firewall.nat;
+            self.linux_nat.clone_from(&firewall.nat);
+        }
         self.put_in_force(Some(prepared));
         self.firewall = firewall;
         Ok(())
@@ -136,7 +141,7 @@ impl Forwarding {
         }
         self.plane.translate(|name| addresses.get(name).cloned().unwrap_or_default());
         self.log_blocks();
-        self.copy_is_due |= self.router.nat.is_some();
+        self.copy_is_due |= self.router.nat.is_some() || self.linux_nat.is_some();
     }
 
     /// Logs how blocks of ports follow from hosts, when it is another way than before.

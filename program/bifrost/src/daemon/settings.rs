@@ -48,11 +48,12 @@ pub(super) fn plane(
     }
 }
 
-/// The filter, the flow table, and what chooses packets; `firewall` is Linux's own.
+/// The filter, translation, the flow table, and what chooses packets; `firewall` is Linux's own.
 pub(super) fn policy(router: &Router, firewall: &Adopted, sampling: Option<Sampling>) -> PolicySettings {
-    let (filter, nat) = (firewall.behind(&router.filter), router.nat.clone());
+    let filter = firewall.behind(&router.filter);
+    let nat = router.nat.clone().or_else(|| firewall.nat.clone());
     // Where Linux tracks connections it puts fragments together, as workers do then.
-    let tracks = firewall.tracks && firewall.filter.rules().next().is_some();
+    let tracks = firewall.tracks && firewall.judges();
     let tracks = tracks || router.flow_log.is_some();
     let flows = router.flow.or_else(|| tracks.then(flow::Settings::default));
     // Only where every port is a worker's anyway is there nothing to carry.

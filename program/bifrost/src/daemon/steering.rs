@@ -37,7 +37,7 @@ impl Steering {
     /// left. True: ports are to be told, for other packets are concerned.
     pub fn follow(&mut self, beyond: &mut Beyond, forwarding: &Forwarding, wish: Wish) -> bool {
         let Forwarding { router, plane, mirror, .. } = forwarding;
-        let adopted = forwarding.firewall.filter.rules().next().is_some();
+        let adopted = forwarding.firewall.judges();
         let judged = fallback::has_policy(router) || adopted || plane.policy().table().is_some();
         let anew = std::mem::replace(&mut self.judged, judged) != judged;
         let filter = &plane.policy().settings().filter;

@@ -286,3 +286,41 @@ fn and_what_is_expected_is_judged_by_it() {
     assert!(forecast.contains("none would be dropped that is not dropped now\n"), "{forecast}");
     assert!(!forecast.contains("would pass"), "{forecast}");
 }
+
+#[test]
+fn the_way_back_to_a_source_is_asked_for() {
+    let ruleset = "table inet way {\n chain before { type filter hook prerouting priority 10;\n\
+                   icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept\n\
+                   fib saddr . iif oif missing drop; }\n}\n";
+    let Some(net) = behind("adopted-way", ruleset) else { return };
+    net.reachable();
+    net.customer
+        .run("ip address add 192.0.2.77/32 dev eth0; ip address add 2001:db8:77::77/128 dev eth0")
+        .unwrap();
+    let sink = lab::Sink::start(&net.server, 7781).unwrap();
+    let from = |source: &str, family: &str, to: &str| {
+        let send = format!(
+            "import socket as s; u = s.socket(s.{family}, s.SOCK_DGRAM); u.bind(('{source}', 0)); u.sendto(b'x', ('{to}', 7781))"
+        );
+        net.customer.run(&format!("python3 -c \"{send}\"")).unwrap();
+    };
+    let astray = || {
+        from("192.0.2.77", "AF_INET", "10.2.0.2");
+        from("2001:db8:77::77", "AF_INET6", "2001:db8:2::2");
+    };
+    assert!(lanes(&net).iter().all(|(_, why)| !why.contains("Linux's")), "{:?}", lanes(&net));
+    let dropped = || net.router.ask("show drops").unwrap();
+    astray();
+    from("10.1.0.2", "AF_INET", "10.2.0.2");
+    sink.has_received(1, Duration::from_secs(5)).unwrap();
+    assert!(sink.has_received(2, Duration::from_millis(500)).is_err(), "{}", dropped());
+    assert!(dropped().contains("reverse_path"), "{}", dropped());
+    // It is gone with the rule.
+    nft(net.router.host(), &["delete table inet way"]);
+    wait_for("both to pass", Duration::from_secs(5), || {
+        let before = sink.received();
+        astray();
+        sink.has_received(before + 2, Duration::from_millis(300)).map_err(|error| error.to_string())
+    })
+    .unwrap();
+}

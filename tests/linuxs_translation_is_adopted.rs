@@ -18,7 +18,11 @@ table inet home {
     counter
     ct state vmap { established : accept, related : accept, invalid : drop }
     iifname \"left\" oifname \"right\" accept
-    iifname \"right\" ip daddr 10.1.0.2 tcp dport 8000 accept
+    iifname \"right\" ct status dnat accept
+  }
+  chain sizes {
+    type filter hook forward priority mangle;
+    oifname \"right\" tcp flags syn / fin,syn,rst tcp option maxseg size set 1200
   }
   chain before {
     type nat hook prerouting priority dstnat;
@@ -79,6 +83,7 @@ fn hosts_behind_it_reach_the_world_and_are_reached() {
     net.customer.run("ping -c 2 -i 0.2 -W 1 10.2.0.2").unwrap();
     let before = judged_by_linux(&net);
 
+    let opened = overheard(&net.server, "src host 10.2.0.1 and tcp[tcpflags] & tcp-syn != 0");
     let ping = Ping::start(&net.customer, "10.2.0.2", Duration::from_millis(10)).unwrap();
     for _ in 0..10 {
         net.customer.run("curl -sf --max-time 5 http://10.2.0.2:8000/ >/dev/null").unwrap();
@@ -93,6 +98,8 @@ fn hosts_behind_it_reach_the_world_and_are_reached() {
     let ping = ping.stop();
     assert_eq!(ping.lost(), 0, "{ping:?}");
     assert!(!seen.output().contains("10.1.0.2"), "an inside address was outside: {}", seen.output());
+    let opened = opened.output();
+    assert!(opened.matches("mss 1200").count() >= 10 && !opened.contains("mss 1460"), "{opened}");
     // It was the plane: of some hundred packets Linux judged hardly one.
     let by_linux = judged_by_linux(&net) - before;
     assert!(by_linux < 10, "Linux judged {by_linux}");

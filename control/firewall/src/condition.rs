@@ -4,14 +4,14 @@
 //! asks for is a list of alternatives, each a [`Match`], of which no packet meets two.
 
 use ipnet::IpNet;
-use rules::{Address, Family, Flags, Icmp, Interface, List, Mark, Match, Span, fragment};
+use rules::{Address, Family, Flags, Icmp, Interface, List, Mark, Match, Span, Translated, fragment};
 use serde_json::Value;
 use wire::protocol;
 
 use crate::Why;
 use crate::both;
 use crate::field::{Field, Operator};
-use crate::value::{self, Kind};
+use crate::value::{self, DNAT, Kind};
 
 /// The most alternatives of one rule.
 const MOST: usize = 4096;
@@ -41,13 +41,14 @@ pub(crate) fn narrow(
             let elements = elements(right, sets)?;
             each(alternatives, |alternative| condition(alternative, field, operator, &elements))
         }
-        [Field::IcmpType { ipv6 }, Field::IcmpCode { .. }] if operator == Operator::Not => {
+        [Field::IcmpType { ipv6 }, Field::IcmpCode { .. }]
+            if matches!(operator, Operator::Is | Operator::Not) =>
+        {
+            let not = operator == Operator::Not;
             let elements = elements(right, sets)?;
             let items = elements.iter().map(|element| types_and_codes(*ipv6, element));
             let items = items.collect::<Result<Vec<Icmp>, Why>>()?;
-            each(alternatives, |alternative| {
-                icmp(alternative, *ipv6, List { not: true, items: items.clone() })
-            })
+            each(alternatives, |alternative| icmp(alternative, *ipv6, List { not, items: items.clone() }))
         }
         fields if operator == Operator::Is => {
             let elements = elements(right, sets)?;
@@ -268,6 +269,12 @@ fn condition(of: &mut Match, field: &Field, operator: Operator, elements: &[Valu
             *states &= bits;
             Ok(*states != 0)
         }
+        Field::Status => match (operator, numbers(Kind::Status)?.as_slice()) {
+            (Operator::Has | Operator::Is, [DNAT]) => {
+                once(&mut of.translated, Translated::Destination, "translation")
+            }
+            _ => Err("it asks whether a source is translated, or a destination is not".to_owned()),
+        },
         Field::Mark { mask } => {
             equal()?;
             match numbers(Kind::Plain)?.as_slice() {

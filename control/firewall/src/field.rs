@@ -49,6 +49,8 @@ pub(crate) enum Field {
     Input,
     Output,
     State,
+    /// What of a connection is translated.
+    Status,
     Mark {
         mask: u32,
     },
@@ -150,8 +152,10 @@ fn field(left: &Value) -> Result<Field, Why> {
             _ => return Err(unknown()),
         });
     }
-    if left["ct"]["key"] == "state" {
-        return Ok(Field::State);
+    match left["ct"]["key"].as_str() {
+        Some("state") => return Ok(Field::State),
+        Some("status") => return Ok(Field::Status),
+        _ => {}
     }
     let payload = &left["payload"];
     if payload["base"] == "th" && payload["offset"] == 0 && payload["len"] == 32 {

@@ -39,36 +39,11 @@ pub(crate) fn write(
         }
     }
     for (n, one) in ready.iter().enumerate() {
-        let behind = || ready[n + 1..].iter().filter(|other| one.overlaps(other));
-        let elsewhere = behind().find(|other| other.piece.base != one.piece.base);
-        let destinations = bases[one.piece.base].1.hook == "prerouting";
-        if let Some(other) = elsewhere {
-            let place = |ready: &Ready| bases[ready.piece.base].1.priority;
-            let beside = name(&bases[other.piece.base].0.key);
-            if place(one) == place(other) {
-                let why = format!("which is first, it or a rule behind {beside}, is not told");
-                into.problems.push(problem(&one.piece, adopted, why));
-                continue;
-            }
-            if one.piece.action.is_none() && behind().any(|other| other.piece.base == one.piece.base) {
-                let why = format!("it returns to {beside}, which translates too");
-                into.problems.push(problem(&one.piece, adopted, why));
-                continue;
-            }
+        match one.why_not(&ready[n + 1..], bases) {
+            Err(why) => into.problems.push(problem(&one.piece, adopted, why)),
+            Ok(true) => one.write(into),
+            Ok(false) => {}
         }
-        if one.piece.action.is_none() {
-            match behind().any(|other| other.piece.base == one.piece.base) {
-                // Nothing is behind it that it could be exempt from.
-                false => continue,
-                true if destinations => {
-                    let why = "an exemption before other destinations".to_owned();
-                    into.problems.push(problem(&one.piece, adopted, why));
-                    continue;
-                }
-                true => {}
-            }
-        }
-        one.write(into);
     }
 }
 
@@ -79,6 +54,31 @@ fn problem(piece: &Piece, adopted: [bool; 2], why: Why) -> Problem {
 }
 
 impl Ready {
+    /// Whether it is to be written, with these behind it; else why it cannot be understood.
+    fn why_not(&self, behind: &[Ready], bases: &[(&Chain, &Base)]) -> Result<bool, Why> {
+        let exempts = self.piece.action.is_none();
+        let (here, elsewhere): (Vec<&Ready>, Vec<&Ready>) =
+            behind.iter().partition(|other| other.piece.base == self.piece.base);
+        let base = |ready: &Ready| bases[ready.piece.base];
+        // Where it decides nothing for others, there is nothing to be exempt from.
+        let before_others =
+            exempts && here.iter().any(|other| other.piece.action.is_some() && self.overlaps(other));
+        let other = elsewhere.into_iter().find(|other| self.overlaps(other)).map(|other| base(other));
+        if let Some((chain, of)) = other {
+            let beside = name(&chain.key);
+            if of.priority == base(self).1.priority {
+                return Err(format!("which is first, it or a rule behind {beside}, is not told"));
+            }
+            if before_others {
+                return Err(format!("it returns to {beside}, which translates too"));
+            }
+        }
+        match base(self).1.hook == "prerouting" && before_others {
+            true => Err("an exemption before other destinations".to_owned()),
+            false => Ok(!exempts || before_others),
+        }
+    }
+
     fn overlaps(&self, other: &Ready) -> bool {
         self.matches.iter().any(|one| other.matches.iter().any(|other| overlap(one, other)))
     }

@@ -1,10 +1,12 @@
 //! The base chains that transit passes, one behind the other, as chains of the filter's hooks.
 
+use std::collections::HashSet;
+
 use rules::{Family, Filter, Hook, Match, Place, Policy, Rule, Verdict};
 
 use crate::ruleset::{Base, Chain, Ruleset};
 use crate::translate::{Translator, families, name};
-use crate::{Adopted, Problem, translation};
+use crate::{Adopted, Problem, clamps, reverse, translation};
 
 /// Adopts what can be adopted.
 pub(crate) fn adopt(ruleset: &Ruleset, translates: bool) -> Adopted {
@@ -16,7 +18,19 @@ pub(crate) fn adopt(ruleset: &Ruleset, translates: bool) -> Adopted {
             None => bases.push((chain, base)),
         }
     }
-    let mut both = Translator::new(ruleset, [true; 2]);
+    let (mut taken, mut clamps, mut reverse) = (HashSet::new(), Vec::new(), [None; 2]);
+    for (chain, base) in &bases {
+        // Where the router translates by its own rules, these are in force alone.
+        for (handle, clamp) in clamps::leading(chain, base).into_iter().filter(|_| !translates) {
+            taken.insert((chain.key.clone(), handle));
+            clamps.push(clamp);
+        }
+        for (handle, check) in reverse::checks(chain, base) {
+            taken.insert((chain.key.clone(), handle));
+            reverse = [0, 1].map(|n| reverse::stricter(reverse[n], check[n]));
+        }
+    }
+    let mut both = Translator::new(ruleset, [true; 2], &taken);
     let numbers = both.chains(&bases);
     problems.append(&mut both.problems);
     problems.append(&mut in_no_order(&bases, &both.filter));
@@ -27,14 +41,17 @@ pub(crate) fn adopt(ruleset: &Ruleset, translates: bool) -> Adopted {
     if families == [false; 2] {
         return Adopted { problems, ..Adopted::default() };
     }
-    let mut translator = Translator::new(ruleset, families);
+    let mut translator = Translator::new(ruleset, families, &taken);
     let numbers = translator.chains(&bases);
     let mut filter = translator.filter;
     lay(&mut filter, &bases, &numbers, families);
     // What could not be written has been told.
     let rules = translation::read(ruleset, &of_nat, families).rules;
-    let nat = (!rules.is_empty()).then(|| rules.into());
-    Adopted { filter, families, nat, problems, tracks: ruleset.tracks() }
+    let clamps = clamps::of_families(clamps, families);
+    let any = !rules.is_empty() || !clamps.is_empty();
+    let nat = any.then(|| nat::Rules { clamps, ..rules.into() });
+    let reverse = [0, 1].map(|n| reverse[n].filter(|_| families[n]));
+    Adopted { filter, families, nat, reverse, problems, tracks: ruleset.tracks() }
 }
 
 /// Why a base chain cannot be adopted, whatever stands in it.

@@ -20,21 +20,25 @@
 //! part of the hook input, those at `forward` of forward, and those at `postrouting` of output.
 //!
 //! **Translation.** Base chains of the type `nat` become rules of the plane's translation, in one list
-//! (`translation`). Linux keeps its chains: what the plane does not forward meets them.
+//! (`translation`). Linux keeps its chains: what the plane does not forward meets them. So do rules
+//! for the segment size of TCP (`clamps`), with which a chain begins, and those that ask for the way
+//! back to a source (`reverse`).
 //!
 //! **What is not adopted**: chains at the ingress or egress of an interface, dynamic sets and those
 //! with timeouts, quotas and counts of connections, marks and other data of conntrack but the state,
-//! lookups in the routing table (`fib`), `redirect`, translation at random, of prefixes, or to one of
+//! other lookups in the routing table (`fib`), `redirect`, translation at random, of prefixes, or to one of
 //! several destinations, changes of payload, what iptables says in its own words (`xt`), and all that
 //! no match of the filter asks for.
 //! Counters of nftables do not count what the plane forwards; the filter's do.
 
 mod both;
+mod clamps;
 mod condition;
 mod field;
 mod into_nat;
 mod layers;
 mod prefixes;
+mod reverse;
 mod ruleset;
 mod statement;
 mod target;
@@ -47,6 +51,7 @@ use std::fmt;
 
 use rules::Filter;
 
+pub use reverse::Reverse;
 pub use ruleset::Unreadable;
 
 /// Why something is not understood.
@@ -61,6 +66,8 @@ pub struct Adopted {
     pub families: [bool; 2],
     /// The rules of translation of the families that are adopted, if there are any.
     pub nat: Option<nat::Rules>,
+    /// What is asked of sources, of IPv4 and IPv6.
+    pub reverse: [Option<Reverse>; 2],
     /// What stands in the way of a family.
     pub problems: Vec<Problem>,
     /// Linux keeps track of connections, and so puts fragments together before most chains.
@@ -116,7 +123,7 @@ impl Adopted {
     /// Whether it says anything about transit.
     #[must_use]
     pub fn judges(&self) -> bool {
-        self.nat.is_some() || self.filter.rules().next().is_some()
+        self.nat.is_some() || self.reverse != [None; 2] || self.filter.rules().next().is_some()
     }
 
     /// The filter behind one of the plane's own: what both let pass passes.

@@ -1,6 +1,6 @@
 //! Chains of nftables as chains of the filter.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rules::{Address, Chain, Family, Filter, Match, Place, Rule, Set, Verdict};
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub(crate) struct Translator<'r> {
     ruleset: &'r Ruleset,
     /// The families whose packets are to be judged: IPv4, IPv6.
     families: [bool; 2],
+    /// The chains and handles of rules that are adopted, and none of the filter.
+    taken: &'r HashSet<(Key, u64)>,
     pub filter: Filter,
     pub problems: Vec<Problem>,
     numbers: HashMap<Key, usize>,
@@ -48,10 +50,11 @@ struct Refused {
 }
 
 impl<'r> Translator<'r> {
-    pub fn new(ruleset: &'r Ruleset, families: [bool; 2]) -> Translator<'r> {
+    pub fn new(ruleset: &'r Ruleset, families: [bool; 2], taken: &'r HashSet<(Key, u64)>) -> Translator<'r> {
         Translator {
             ruleset,
             families,
+            taken,
             filter: Filter::default(),
             problems: Vec::new(),
             numbers: HashMap::new(),
@@ -117,7 +120,8 @@ impl<'r> Translator<'r> {
 
     fn chain(&mut self, chain: &ruleset::Chain, reached: Reached) -> Vec<Rule> {
         let mut translated = Vec::new();
-        for rule in &chain.rules {
+        let is_taken = |rule: &&ruleset::Rule| self.taken.contains(&(chain.key.clone(), rule.handle));
+        for rule in chain.rules.iter().filter(|rule| !is_taken(rule)).collect::<Vec<_>>() {
             match self.rule(&chain.key, rule, reached) {
                 Ok(rules) => translated.extend(rules),
                 Err(Refused { why, families }) => {
@@ -280,6 +284,9 @@ fn suits(rules: &[Rule], reached: Reached) -> Result<(), Why> {
         }
         if reached.untracked && of.states.is_some() {
             return Err("the state of a connection before connections are tracked".to_owned());
+        }
+        if reached.before && of.translated.is_some() {
+            return Err("whether a destination is translated, before that is known".to_owned());
         }
     }
     Ok(())

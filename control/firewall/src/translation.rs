@@ -76,7 +76,7 @@ pub(crate) fn read(ruleset: &Ruleset, bases: &[(&ruleset::Chain, &Base)], adopte
     let mut found = Translation::default();
     for hook in ["prerouting", "postrouting"] {
         let here = bases.iter().enumerate().filter(|(_, (_, base))| base.hook == hook);
-        let mut walk = Walk { ruleset, base: 0, adopted, pieces: Vec::new(), problems: Vec::new() };
+        let mut walk = Walk::new(ruleset, adopted);
         for (n, (chain, base)) in here {
             walk.base = n;
             walk.base_chain(chain, base);
@@ -93,10 +93,21 @@ struct Walk<'r> {
     base: usize,
     adopted: [bool; 2],
     pieces: Vec<Piece>,
+    /// How many rules these stand for.
+    rules: usize,
+    /// How many chains were read, as often as they are come to.
+    visits: usize,
     problems: Vec<Problem>,
 }
 
-impl Walk<'_> {
+/// Chains that are read at most, as often as they are come to: jumps may multiply.
+const MOST_VISITS: usize = 10_000;
+
+impl<'r> Walk<'r> {
+    fn new(ruleset: &'r Ruleset, adopted: [bool; 2]) -> Walk<'r> {
+        Walk { ruleset, base: 0, adopted, pieces: Vec::new(), rules: 0, visits: 0, problems: Vec::new() }
+    }
+
     fn base_chain(&mut self, chain: &ruleset::Chain, base: &Base) {
         let families = families(&chain.key);
         let seen = [families[0] && self.adopted[0], families[1] && self.adopted[1]];
@@ -116,11 +127,20 @@ impl Walk<'_> {
         }
         let all = Packets { of: vec![Match { family, ..Match::default() }], own: false };
         self.chain(&chain.key, all, 0);
+        if self.visits > MOST_VISITS || self.rules > into_nat::MOST {
+            let why = format!("it stands for more than {} rules", into_nat::MOST);
+            let chain = name(&chain.key);
+            self.problems.push(Problem { families: seen, chain, handle: None, why });
+        }
     }
 
     /// Reads a chain that these packets come to.
     fn chain(&mut self, key: &Key, mut left: Packets, depth: usize) {
         let Some(chain) = self.ruleset.chain(key) else { return };
+        self.visits += 1;
+        if self.visits > MOST_VISITS {
+            return;
+        }
         for rule in &chain.rules {
             if left.of.is_empty() {
                 return;
@@ -160,7 +180,7 @@ impl Walk<'_> {
                     if let Some((fields, value)) = choice.only {
                         narrow(&mut of, &Asked::Element(fields, value))?;
                     }
-                    self.piece(key, rule, of, Some(choice.action))?;
+                    self.piece(key, rule, of, Some(choice.action));
                 }
                 return Ok(());
             }
@@ -231,17 +251,18 @@ impl Walk<'_> {
                 *left = without(left, asked)?;
                 Ok(())
             }
-            _ => self.piece(key, rule, met, None),
+            _ => {
+                self.piece(key, rule, met, None);
+                Ok(())
+            }
         }
     }
 
-    fn piece(&mut self, key: &Key, rule: &Rule, of: Packets, action: Option<Action>) -> Result<(), Why> {
-        condition::bounded(&of.of)?;
-        let (base, chain, handle) = (self.base, key.clone(), rule.handle);
-        self.pieces.push(Piece { base, chain, handle, of, action });
-        match self.pieces.len() > into_nat::MOST {
-            true => Err(format!("chains for translation that stand for more than {} rules", into_nat::MOST)),
-            false => Ok(()),
+    fn piece(&mut self, key: &Key, rule: &Rule, of: Packets, action: Option<Action>) {
+        self.rules += of.of.len();
+        if self.rules <= into_nat::MOST {
+            let (base, chain, handle) = (self.base, key.clone(), rule.handle);
+            self.pieces.push(Piece { base, chain, handle, of, action });
         }
     }
 
@@ -264,7 +285,7 @@ impl Walk<'_> {
 }
 
 /// Sets have been put in the place of their names.
-struct NoNames;
+pub(crate) struct NoNames;
 
 impl Sets for NoNames {
     fn address(&mut self, name: &str) -> Result<rules::Address, Why> {

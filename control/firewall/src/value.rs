@@ -108,8 +108,10 @@ const BITS: &[(u32, FlowState)] = &[
     (64, FlowState::Untracked),
 ];
 
-/// What the kernel notes of connections that are translated (`IPS_SRC_NAT`, `IPS_DST_NAT`).
-const TRANSLATED: Names = &[("snat", 16), ("dnat", 32)];
+/// What the kernel notes of connections whose destination is translated (`IPS_DST_NAT`).
+pub(crate) const DNAT: u32 = 32;
+/// The same of both (`IPS_SRC_NAT`).
+const TRANSLATED: Names = &[("snat", 16), ("dnat", DNAT as u16)];
 
 /// What names stand for in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

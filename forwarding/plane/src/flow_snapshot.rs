@@ -33,6 +33,11 @@ impl FlowSnapshot {
         self.snapshot.account.original
     }
 
+    /// Whether its destination is translated.
+    pub fn is_led(&self) -> bool {
+        self.snapshot.account.is_led()
+    }
+
     /// How far it is.
     pub fn phase(&self) -> Phase {
         self.snapshot.account.phase

@@ -34,6 +34,9 @@ pub struct Interface {
     pub forwarding6: bool,
     /// `rp_filter` in force: 0 off, 1 strict, 2 loose.
     pub rp_filter: u8,
+    /// What Linux's own firewall asks of sources besides, of IPv4 and IPv6; whatever else is
+    /// configured.
+    pub firewall: [Option<ReversePath>; 2],
     /// The table that routes what arrives here: a VRF's, if it belongs to one.
     pub table: TableId,
     /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that
@@ -319,6 +322,17 @@ impl Interface {
             (ReversePath::Linux, 2) => loose,
             (ReversePath::Off | ReversePath::Linux, _) => InterfaceFlags::empty(),
         });
+        let checks = [(strict, loose), (InterfaceFlags::RPF6_STRICT, InterfaceFlags::RPF6_LOOSE)];
+        for (asked, (strict, loose)) in self.firewall.into_iter().zip(checks) {
+            match asked {
+                Some(ReversePath::Strict) => {
+                    flags.remove(loose);
+                    flags.insert(strict);
+                }
+                Some(ReversePath::Loose) if !flags.contains(strict) => flags.insert(loose),
+                _ => {}
+            }
+        }
         flags.set(InterfaceFlags::UP, self.up);
         let [left4, left6] = self.left_to_linux;
         flags.set(InterfaceFlags::FORWARD4, self.forwarding4 && !left4);
@@ -354,6 +368,7 @@ mod tests {
             forwarding4: true,
             forwarding6: false,
             rp_filter: 2,
+            firewall: [None; 2],
             bridge: false,
             left_to_linux: [false; 2],
         });

@@ -55,6 +55,7 @@ const STATEFUL: &str = "chain input
 drop udp to any port 25
 chain forward policy drop
 drop state invalid name invalid
+accept set-dscp af11 dnat
 accept state established,related name known
 drop tcp to any port 25
 reject tcp to any port 23

@@ -256,7 +256,7 @@ fn packet(
         transport: if six { 40 } else { 20 },
         ..Headers::default()
     };
-    (headers, Context { in_port: 0, out_port: Some(1), state: FlowState::New, mark: 0 })
+    (headers, Context { out_port: Some(1), state: FlowState::New, ..Context::default() })
 }
 
 /// Packets of anywhere to anywhere, among them few that any rule but the last knows.

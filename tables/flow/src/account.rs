@@ -40,4 +40,9 @@ impl Account {
     pub fn is_translated(&self) -> bool {
         !self.reply.says_the_same(&self.original.reversed())
     }
+
+    /// Whether its destination is translated.
+    pub fn is_led(&self) -> bool {
+        self.original.is_led(&self.reply)
+    }
 }

@@ -58,6 +58,13 @@ impl Tuple {
         *self == Tuple { table: self.table, ..*other }
     }
 
+    /// Whether answers like `reply` come from somewhere else than this packet calls. (An ICMP query
+    /// has one identifier, which is its sender's.)
+    pub fn is_led(&self, reply: &Tuple) -> bool {
+        let ports = wire::protocol::has_ports(self.protocol) && self.destination_port != reply.source_port;
+        ports || self.destination != reply.source
+    }
+
     /// Whether both addresses are IPv4.
     #[inline]
     pub fn is_ipv4(&self) -> bool {

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use crate::Clamp;
 use crate::addresses::{address, octets};
 use crate::mapping::{Endpoint, Scope};
-use crate::rule::{Action, Match, Rule, Rules};
+use crate::rule::{Action, ClampRule, Match, Rule, Rules};
 use crate::space::Class;
 
 /// A port of the router, as rules need it.
@@ -88,14 +88,21 @@ pub(crate) struct Compiled {
     pub counters: Arc<Counters>,
 }
 
+/// A clamp with the ports that packets come and leave by.
+#[derive(Clone, Debug)]
+pub(crate) struct CompiledClamp {
+    pub ports: [PortSet; 2],
+    pub families: [bool; 2],
+    pub mss: Clamp,
+}
+
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ruleset {
     pub rules: Vec<Compiled>,
     pub ports: Vec<Port>,
     pub by_scope: HashMap<u32, usize>,
-    /// By the ports that packets leave by.
-    pub clamps: Vec<(PortSet, Clamp)>,
+    pub clamps: Vec<CompiledClamp>,
     pub lowest_ipv6_mtu: u16,
     scopes: HashMap<String, u32>,
     next_scope: u32,
@@ -129,8 +136,12 @@ impl Ruleset {
             set.rules.push(Compiled { rule: rule.clone(), input, output, scope, counters });
         }
         set.lowest_ipv6_mtu = rules.lowest_ipv6_mtu;
-        let clamps = rules.clamps.iter();
-        set.clamps = clamps.map(|clamp| (PortSet::of(&clamp.output, &[], ports, named), clamp.mss)).collect();
+        let clamp = |clamp: &ClampRule| CompiledClamp {
+            ports: [&clamp.input, &clamp.output].map(|words| PortSet::of(words, &[], ports, named)),
+            families: clamp.families,
+            mss: clamp.mss,
+        };
+        set.clamps = rules.clamps.iter().map(clamp).collect();
         set
     }
 

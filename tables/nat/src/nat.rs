@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use flow::Tuple;
 use wire::headers::mapped;
 
-use crate::compiled::{Port, Ruleset};
+use crate::compiled::{CompiledClamp, Port, Ruleset};
 use crate::expect::Expectations;
 use crate::mapping::{Endpoint, Mapping, Mappings};
 use crate::record::{Event, Record};
@@ -130,11 +130,15 @@ impl Nat {
         &self.mappings
     }
 
-    /// How TCP's segment size is held down over a port that packets leave by: by the first that
-    /// says something of it.
-    pub fn clamp(&self, output: u16) -> Option<Clamp> {
+    /// How TCP's segment size is held down between two ports, for packets that leave as this version
+    /// of IP: by the least of all limits that are said of them.
+    pub fn clamp(&self, version: u8, ports: [u16; 2], limit: impl Fn(Clamp) -> u16) -> Option<u16> {
         let set = self.ruleset();
-        set.clamps.iter().find(|(ports, _)| ports.has(output)).map(|(_, clamp)| *clamp)
+        let concerned = |clamp: &&CompiledClamp| {
+            let [input, output] = [0, 1].map(|n| clamp.ports[n].has(ports[n]));
+            input && output && clamp.families[usize::from(version == 6)]
+        };
+        set.clamps.iter().filter(concerned).map(|clamp| limit(clamp.mss)).min()
     }
 
     /// How large IPv6 packets are at most that NAT64 makes of IPv4 packets that may be fragmented.

@@ -70,8 +70,12 @@ impl Rules {
 /// Segments of TCP over some ports are held down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClampRule {
-    /// Names or patterns of ports; empty: all.
+    /// Names or patterns of ports that packets come by; empty: all.
+    pub input: Vec<String>,
+    /// Names or patterns of ports that packets leave by; empty: all.
     pub output: Vec<String>,
+    /// Whether it is for what leaves as IPv4, as IPv6.
+    pub families: [bool; 2],
     /// To what.
     pub mss: Clamp,
 }

@@ -185,6 +185,8 @@ impl Text {
             }
         }
         let clamps = self.clamp.iter().map(|clamp| ClampRule {
+            input: Vec::new(),
+            families: [true; 2],
             output: clamp.out.as_ref().map(|words| words.list().to_vec()).unwrap_or_default(),
             mss: clamp.mss,
         });

@@ -20,6 +20,8 @@ pub struct Context {
     pub out_port: Option<u16>,
     /// The state of its flow.
     pub state: FlowState,
+    /// The destination of its flow is translated.
+    pub dnat: bool,
     /// Its mark so far.
     pub mark: u32,
 }

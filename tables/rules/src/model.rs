@@ -11,7 +11,7 @@ use wire::IcmpError;
 
 pub use crate::matches::{
     Address, Examples, Family, Flags, FlowState, Icmp, Interface, List, Manual, Mark, Match, RateMatch, Span,
-    Window, Zone, fragment,
+    Translated, Window, Zone, fragment,
 };
 use crate::set::Set;
 

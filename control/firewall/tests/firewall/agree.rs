@@ -57,7 +57,8 @@ fn what_was_written_for_linux_is_read_back() {
                 text.replace("; policy accept;", "; policy drop;")
             }
         };
-        let adopted = super::adopted(&text);
+        // Else no destination is translated.
+        let adopted = super::adopted_beside(&text, true);
         assert!(adopted.problems.is_empty(), "{:#?}\n{text}", adopted.problems);
         assert_eq!(adopted.families, [true; 2]);
         let (mut alone, mut both) = (adopted.filter.clone(), adopted.behind(&beside));

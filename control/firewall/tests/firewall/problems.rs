@@ -77,7 +77,14 @@ fn translation_and_interfaces_own_hooks_are_named() {
     let status = format!(
         "{nat}table inet f {{\nchain fw {{ type filter hook forward priority 0; ct status dnat accept; }}\n}}\n"
     );
-    assert_eq!(problems(&status).len(), 1, "but where it may be, that is asked for");
+    assert_eq!(rules(&status), ["jump inet f fw", "accept dnat"], "but where it may be, that is asked for");
+    let early = status.replace("hook forward", "hook prerouting").replace("status dnat", "status snat");
+    let early = [problems(&early), problems(&status.replace("hook forward", "hook prerouting"))].concat();
+    let whys = [
+        "it asks whether a source is translated, or a destination is not",
+        "whether a destination is translated, before that is known",
+    ];
+    assert!(early.len() == 2 && early.iter().zip(whys).all(|(told, why)| told.ends_with(why)), "{early:?}");
     let unused = "table ip nat {\nchain post { type nat hook postrouting priority 100; }\n}\n";
     assert_eq!(problems(unused), [""; 0], "a chain without rules does nothing");
     let own = "table inet bifrost {\nchain x { type filter hook forward priority 0; drop; }\n}\n";
@@ -128,4 +135,37 @@ fn rules_come_to_what_they_mean() {
             "return",
         ]
     );
+}
+
+#[test]
+fn the_way_back_to_a_source_is_checked_for_all_or_not_at_all() {
+    use firewall::Reverse::{Loose, Strict};
+    let chain = |rules: &str| {
+        format!("table inet m {{\nchain p {{ type filter hook prerouting priority 10;\n{rules}\n}}\n}}\n")
+    };
+    let nd = "icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept";
+    for (rules, reverse, left) in [
+        (format!("{nd}\nmeta nfproto ipv6 fib saddr . mark . iif oif missing drop"), [None, Some(Strict)], 2),
+        ("tcp dport 9 drop\nfib saddr . iif oif missing counter drop".to_owned(), [Some(Strict); 2], 2),
+        ("fib saddr oif missing drop".to_owned(), [Some(Loose); 2], 1),
+        ("fib saddr oif missing drop\nfib saddr . iif oif missing drop".to_owned(), [Some(Strict); 2], 1),
+    ] {
+        let adopted = super::adopted(&chain(&rules));
+        assert_eq!(adopted.problems, [], "{rules}");
+        assert_eq!((adopted.reverse, adopted.filter.rules().count()), (reverse, left), "{rules}");
+    }
+    for rules in [
+        "tcp dport 9 accept\nfib saddr . iif oif missing drop",
+        "meta mark set 5\nfib saddr . mark . iif oif missing drop",
+        "iifname \"lo\" fib saddr . iif oif missing drop",
+        "fib saddr . iif oif missing log prefix \"x\" drop",
+        "fib saddr . iif oif exists accept",
+        "fib daddr . iif oif missing drop",
+        "icmpv6 type echo-request accept\nmeta nfproto ipv6 fib saddr . iif oif missing drop",
+    ] {
+        let told = problems(&chain(rules));
+        let told: Vec<&String> = told.iter().filter(|told| told.contains("it asks for fib")).collect();
+        assert_eq!(told.len(), 1, "{rules}: {told:?}");
+        assert_eq!(super::adopted(&chain(rules)).reverse, [None; 2], "{rules}");
+    }
 }

@@ -234,3 +234,44 @@ fn a_family_is_translated_without_the_other() {
     assert_eq!(asked(&rules[0].matches), "from 0.0.0.0/0 ");
     assert!(rules[0].name.starts_with("inet n post handle "), "{}", rules[0].name);
 }
+
+#[test]
+fn segment_sizes_are_held_down_where_every_syn_comes_by() {
+    let forward = |rules: &str| {
+        format!("table inet m {{\nchain f {{ type filter hook forward priority mangle;\n{rules}\n}}\n}}\n")
+    };
+    let clamps = |rules: &str| -> Vec<String> {
+        let adopted = super::adopted(&forward(rules));
+        assert_eq!(adopted.problems, [], "{rules}");
+        let nat = adopted.nat.unwrap_or_else(|| Vec::new().into());
+        let said = |rule: &nat::ClampRule| {
+            format!("{:?} {:?} {:?} {:?}", rule.input, rule.output, rule.families, rule.mss)
+        };
+        nat.clamps.iter().map(said).collect()
+    };
+    let path = "tcp option maxseg size set rt mtu";
+    assert_eq!(
+        clamps(&format!(
+            "iifname \"ppp0\" tcp flags syn {path}\n\
+             oifname \"ppp0\" tcp flags syn / fin,syn,rst counter {path}\n\
+             meta nfproto ipv4 tcp flags & (syn|rst) == syn tcp option maxseg size > 1400 tcp option maxseg size set 1400\n\
+             oifname \"lo\" drop"
+        )),
+        [
+            "[\"ppp0\"] [] [true, true] Path",
+            "[] [\"ppp0\"] [true, true] Path",
+            "[] [] [true, false] To(1400)",
+        ]
+    );
+    // What some pass by, and what is for less or more than SYN and SYN/ACK.
+    for rules in [
+        format!("ct state established accept\ntcp flags syn {path}"),
+        format!("tcp flags == syn {path}"),
+        format!("ip protocol tcp {path}"),
+        format!("oifname != \"lo\" tcp flags syn {path}"),
+        format!("ip saddr 10.0.0.1 tcp flags syn {path}"),
+    ] {
+        let [told] = &problems(&forward(&rules))[..] else { panic!("{rules}") };
+        assert!(told.ends_with(": it changes tcp option maxseg"), "{told}");
+    }
+}

@@ -16,7 +16,7 @@
 use fib::View;
 use graph::arguments::{Blame, Refused};
 use graph::{Batch, Class, Context, Element};
-use nat::clamp_mss;
+use nat::{Clamp, clamp_mss};
 use port::Packet;
 use wire::headers::unmapped;
 use wire::{protocol, tcp};
@@ -53,7 +53,7 @@ pub struct ClampMss {
 impl ClampMss {
     #[cold]
     fn clamp(&self, context: &mut WorkerContext, packet: &mut Packet) {
-        let Some(clamp) = context.nat.as_ref().and_then(|nat| nat.clamp(packet.output.0)) else { return };
+        let Some(nat) = context.nat.clone() else { return };
         let Some((headers, towards)) = context.note(packet).map(|note| (note.headers, note.towards)) else {
             return;
         };
@@ -62,11 +62,16 @@ impl ClampMss {
             towards.map_or(headers.version, |towards| if unmapped(&towards).is_some() { 4 } else { 6 });
         let back = Some(self.view.interface(packet.input).mtu()).filter(|mtu| *mtu > 0);
         let ways = [(leaves, way_mtu(&self.view.hops(), packet)), (headers.version, back)];
-        let limits = ways.map(|(version, mtu)| {
-            let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
-            clamp.limit(version, mtu.unwrap_or(u16::MAX))
-        });
-        clamp_mss(packet.network_mut(), &headers, limits[0].min(limits[1]));
+        let limit = |clamp: Clamp| {
+            let limits = ways.map(|(version, mtu)| {
+                let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
+                clamp.limit(version, mtu.unwrap_or(u16::MAX))
+            });
+            limits[0].min(limits[1])
+        };
+        if let Some(limit) = nat.clamp(leaves, [packet.input.0, packet.output.0], limit) {
+            clamp_mss(packet.network_mut(), &headers, limit);
+        }
     }
 }
 

@@ -157,7 +157,7 @@ impl<F: Judge> Way<F> {
                 let headers = packets.get(chosen.place(n)).and_then(headers).unwrap_or_default();
                 let (in_port, out_port) =
                     (chosen.upper.inputs[n % BATCH], Some(chosen.ways.outputs[n % BATCH]));
-                (headers, rules::Context { in_port, out_port, state, mark: 0 })
+                (headers, rules::Context { in_port, out_port, state, ..rules::Context::default() })
             };
             accepted &= F::foresee(keys, compiled, hook, about, foreseen);
         }

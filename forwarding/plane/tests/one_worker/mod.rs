@@ -40,6 +40,7 @@ pub fn interface(rig: &Rig, i: usize) -> Interface {
         forwarding4: true,
         forwarding6: true,
         rp_filter: 0,
+        firewall: [None; 2],
         bridge: false,
         table: fib::TableId::MAIN,
         left_to_linux: [false; 2],

@@ -201,6 +201,7 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
             forwarding4: true,
             forwarding6: true,
             rp_filter: 0,
+            firewall: [None; 2],
             bridge: false,
             table: fib::TableId::MAIN,
             left_to_linux: [false; 2],

@@ -279,8 +279,8 @@ impl Forwarding {
                     if of_linux {
                         continue;
                     }
-                    let state = translation.known.map(|known| known.state());
-                    self.explain_filter(&element, (input, output), state, asked, &mut steps);
+                    let flow = (translation.known.map(|known| known.state()), translation.is_led());
+                    self.explain_filter(&element, (input, output), flow, asked, &mut steps);
                     if translates(&element) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);
                     }

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 
 use config::Foreign as Wish;
 use firewall::{Adopted, Problem};
+use mirror::model::Link;
 use plane::InFlight;
 use plane::worker_pool::WorkerPool;
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
+use super::interfaces::is_ours;
 use super::nft;
 
 /// How long packets may be on their way to workers that a driver's program took before it was told
@@ -51,6 +53,8 @@ struct Version {
     generation: u32,
     /// Interfaces are in VRFs.
     vrfs: bool,
+    /// Ports are members of bridges.
+    bridges: bool,
     /// The router translates addresses itself.
     translates: bool,
 }
@@ -87,6 +91,12 @@ fn has_vrfs(forwarding: &Forwarding) -> bool {
     links.iter().any(|link| links.vrf_of(link).is_some())
 }
 
+fn has_bridges(forwarding: &Forwarding) -> bool {
+    let links = &forwarding.mirror.model().links;
+    let ours = |member: &Link| is_ours(&member.name, links, &forwarding.router);
+    links.iter().any(|link| link.is_bridge() && links.members(link.ifindex).any(ours))
+}
+
 /// The rules by which flows will be translated, before they are adopted: Linux keeps what it was
 /// told about these flows when the daemon ended.
 pub(super) fn translation(forwarding: &Forwarding) -> Option<nat::Rules> {
@@ -111,8 +121,9 @@ impl Firewall {
             *self = Firewall::default();
             return (forwarding.firewall != Adopted::default()).then(Adopted::default);
         };
-        let now =
-            Version { generation, vrfs: has_vrfs(forwarding), translates: forwarding.router.nat.is_some() };
+        let (vrfs, bridges) = (has_vrfs(forwarding), has_bridges(forwarding));
+        let translates = forwarding.router.nat.is_some();
+        let now = Version { generation, vrfs, bridges, translates };
         let (version, adopted) = self.follow(now)?;
         let before = std::mem::take(&mut self.problems);
         (self.read, self.refused) = (Some(version), None);
@@ -120,6 +131,8 @@ impl Firewall {
             Ok(adopted) if version.vrfs && adopted.judges() => {
                 self.refuse("interfaces are in VRFs, where Linux's rules see other names".to_owned())
             }
+            Ok(adopted) if version.bridges && adopted.reverse != [None; 2] => self
+                .refuse("it asks for the way back to sources, and ports are members of bridges".to_owned()),
             Ok(adopted) => adopted,
             Err(why) => self.refuse(why),
         };

@@ -169,30 +169,26 @@ struct Packet {
     /// By which port, and out by which.
     ports: [u16; 2],
     state: FlowState,
+    /// The flow's destination is translated.
+    dnat: bool,
 }
 
 impl Packet {
     fn both_ways(account: &Account) -> [Packet; 2] {
         let unanswered = matches!(account.phase, Phase::Unreplied | Phase::Opening);
-        let Account { original, reply, ports: [input, output], .. } = account;
+        let (Account { original, reply, ports: [input, output], .. }, dnat) = (account, account.is_led());
         let length = |way: usize| {
             let average = account.bytes[way] / account.packets[way].max(1);
             u16::try_from(average).unwrap_or(u16::MAX)
         };
         let forth = if unanswered { FlowState::New } else { FlowState::Established };
         let syn = account.phase == Phase::Opening;
+        let back = FlowState::Established;
         [
             Packet::new(original, &reply.reversed(), [*input, *output], forth, length(0), syn, false),
-            Packet::new(
-                reply,
-                &original.reversed(),
-                [*output, *input],
-                FlowState::Established,
-                length(1),
-                false,
-                true,
-            ),
+            Packet::new(reply, &original.reversed(), [*output, *input], back, length(1), false, true),
         ]
+        .map(|packet| Packet { dnat, ..packet })
     }
 
     fn new(
@@ -238,7 +234,7 @@ impl Packet {
         };
         let port = if protocol::has_ports(came.protocol) { port } else { came.destination_port };
         let bound = Headers { destination, destination_port: port, ..came };
-        Packet { came, bound, ports, state }
+        Packet { came, bound, ports, state, dnat: false }
     }
 }
 
@@ -256,6 +252,7 @@ fn droppers(compiled: &Compiled, now: &Now, packets: &[Packet]) -> Vec<Option<Dr
                 in_port: packet.ports[0],
                 out_port: (hook != Hook::Input).then_some(packet.ports[1]),
                 state: packet.state,
+                dnat: packet.dnat,
                 mark: *mark,
             })
             .collect();

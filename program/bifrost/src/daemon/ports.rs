@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use ::firewall::{Adopted, Reverse};
 use config::{PortRule, Router};
 use fib::{Locality, PortId, TableId, Tags};
 use ipnet::IpNet;
 use mirror::model::{Link, Links};
 use mirror::{Plane as Listener, union};
-use plane::{Interface, Plane};
+use plane::{Interface, Plane, ReversePath};
 use tracing::{debug, warn};
 use wire::{Class, Mac};
 
@@ -67,6 +68,8 @@ pub(crate) struct Ports {
     pub(crate) foreign: Foreign,
     /// What of it the plane does as well.
     pub(crate) firewall: Firewall,
+    /// What interfaces were told that it asks of sources.
+    reverse: [Option<Reverse>; 2],
     senders: Senders,
 }
 
@@ -126,7 +129,9 @@ impl Ports {
     }
 
     fn leave_to_linux(&mut self, forwarding: &mut Forwarding, adopted: [bool; 2]) {
-        if !self.foreign.look(forwarding, adopted) {
+        let reverse = forwarding.firewall.reverse;
+        let checks = std::mem::replace(&mut self.reverse, reverse) != reverse;
+        if !self.foreign.look(forwarding, adopted) && !checks {
             return;
         }
         let taken = forwarding.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));
@@ -203,8 +208,9 @@ impl Ports {
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
             let linuxs = !link.is.kind().has_neighbours() && self.foreign.reaches_tunnels();
-            let interface = interface(&link, table, self.reach([&link, base], links));
-            forwarding.look_at_logical(&link, interface.filter(|_| !linuxs));
+            let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
+            let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
+            forwarding.look_at_logical(&link, interface);
         } else if link.is.kind().stands_for_members() {
             let members: Vec<Link> = links.members(ifindex).cloned().collect();
             // A bridge may be a port itself.
@@ -286,10 +292,11 @@ impl Ports {
             return;
         };
         let master = master.map(|master| format!("{}, which decides where its packets go", master.name));
-        let own = Interface { master, ..own };
+        let own = checked(Interface { master, ..own }, &forwarding.firewall);
         let bond = bond.and_then(|(bond, receives)| {
             let left = self.reach([bond, link], links).map(|reached| reached || !receives);
             let is = interface(bond, self.table_of(bond, forwarding), left)?;
+            let is = checked(is, &forwarding.firewall);
             Some(Interface { up: is.up && own.up, bridge: bond.is_bridge(), ..is })
         });
         let wanted = settings::port(rule, router);
@@ -479,7 +486,17 @@ pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [boo
         forwarding4: link.forwarding4,
         forwarding6: link.forwarding6,
         rp_filter: link.rp_filter,
+        firewall: [None; 2],
         left_to_linux: [left4 || table.is_none(), left6 || table.is_none()],
         bridge: false,
     })
+}
+
+/// The same with what Linux's own firewall asks of sources.
+fn checked(interface: Interface, firewall: &Adopted) -> Interface {
+    let asked = |reverse| match reverse {
+        Reverse::Strict => ReversePath::Strict,
+        Reverse::Loose => ReversePath::Loose,
+    };
+    Interface { firewall: firewall.reverse.map(|reverse| reverse.map(asked)), ..interface }
 }

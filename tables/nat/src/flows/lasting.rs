@@ -119,10 +119,27 @@ fn a_new_address_of_the_port_is_taken_for_new_flows() {
 }
 
 #[test]
-fn segments_are_held_down_by_the_port_they_leave_by() {
-    let nat = nat(EVERYTHING);
-    assert_eq!((nat.clamp(PPP), nat.clamp(LAN)), (Some(Clamp::Path), Some(Clamp::To(1400))));
-    assert_eq!(self::nat("").clamp(PPP), None);
+fn segments_are_held_down_by_the_least_limit_of_their_ports() {
+    let held = |nat: &Nat, version, ports| {
+        let limit = |clamp: Clamp| clamp.limit(version, 1300);
+        nat.clamp(version, ports, limit)
+    };
+    let own = nat(EVERYTHING);
+    assert_eq!(held(&own, 4, [LAN, PPP]), Some(1260), "what fits the way, of all");
+    assert_eq!(held(&own, 4, [PPP, LAN]), Some(1400), "what is said of all ports");
+    assert_eq!(held(&self::nat(""), 4, [LAN, PPP]), None);
+    let clamp = |input: &str, families| crate::ClampRule {
+        input: vec![input.to_owned()],
+        output: Vec::new(),
+        families,
+        mss: Clamp::To(1000),
+    };
+    let clamps = vec![clamp("lan0", [true, false]), clamp("wan0", [false, true])];
+    let rules = crate::Rules { clamps, ..Vec::new().into() };
+    own.install(&rules, &ports(), |word, name| word == name);
+    for (version, input, limit) in [(4, LAN, true), (6, LAN, false), (4, WAN, false), (6, WAN, true)] {
+        assert_eq!(held(&own, version, [input, PPP]), limit.then_some(1000), "{version}, {input}");
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn parts_are_what_the_evaluator_says_of_each_packet() {
                 for _ in 0..60 {
                     let (headers, context) = pools::packet(&mut random, Some(family.version()));
                     let out_port = Some(context.out_port.unwrap_or(4));
-                    let context = Context { mark: 0x12, out_port, ..context };
+                    let context = Context { mark: 0x12, out_port, dnat: false, ..context };
                     let said = filter.evaluate(hook, &headers, &context, &Now::default(), None);
                     let mut own = ended.iter().filter(|ended| has(&ended.part.space, &headers, &context));
                     let (one, other) = (own.next().expect("it is in one"), own.next());
@@ -137,6 +137,9 @@ fn rule(random: &mut Random, output: bool) -> String {
     }
     if output && random.chance(30) {
         text += &format!(" out {}", random.pick(&["eth0", "!eth1", "eth2"]));
+    }
+    if output && random.chance(10) {
+        text += " dnat";
     }
     if random.chance(10) {
         text += " marked 2";
@@ -223,7 +226,7 @@ impl World {
             length: 84,
             ..Headers::default()
         };
-        let context = Context { in_port: input, out_port: None, state: FlowState::New, mark: 0 };
+        let context = Context { in_port: input, state: FlowState::New, ..Context::default() };
         let ask = |hook, headers: &Headers, context: &Context| {
             self.filter.evaluate(hook, headers, context, &Now::default(), None)
         };
@@ -243,6 +246,8 @@ impl World {
                 && aim.protocols.contains(&protocol)
                 && aim.ports.iter().any(|range| range.contains(&port))
         });
+        let dnat = aim.is_some_and(|aim| matches!(aim.to, To::Targets(_)));
+        let marked = Context { dnat, ..marked };
         let seen = match aim.map(|aim| (aim, &aim.to)) {
             Some((aim, To::Targets(targets))) => {
                 let led = targets.iter().map(|target| {

@@ -165,8 +165,9 @@ fn divide(
     matched: &mut Vec<Part>,
     others: &mut Vec<Part>,
 ) {
-    let Match { mark, time, rate, dscp, .. } = &rule.matches;
+    let Match { mark, time, rate, dscp, translated, .. } = &rule.matches;
     let marked = mark.is_none_or(|wanted| (part.mark & wanted.mask == wanted.value) != wanted.not);
+    let led = translated.is_none() || part.came.is_some();
     let kept = rate.is_none_or(|rate| !rate.over);
     let mut space = std::borrow::Cow::Borrowed(space);
     let colored = match (dscp, part.dscp) {
@@ -177,7 +178,7 @@ fn divide(
             true
         }
     };
-    let both = match marked && kept && colored {
+    let both = match marked && led && kept && colored {
         true => part.space.and(&space),
         false => None,
     };

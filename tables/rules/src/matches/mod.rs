@@ -9,6 +9,7 @@
 //! What a match asks for decides what may be remembered of its answer: see [`Test`].
 
 mod address;
+mod dnat;
 mod dscp;
 mod family;
 mod flags;
@@ -38,6 +39,7 @@ use crate::moment::Now;
 use crate::nftables::Sentence;
 
 pub use address::Address;
+pub use dnat::Translated;
 pub use dscp::code_point;
 pub(crate) use dscp::dscp;
 pub(crate) use dscp::name_of as name_of_dscp;
@@ -361,6 +363,8 @@ conditions! {
     out_ports: List<Interface> = interface::ByOutput,
     /// States of its flow, as bits of [`FlowState`].
     states: u8 = state::ByState,
+    /// What of its flow is translated.
+    translated: Translated = dnat::ByTranslated,
     /// Its mark.
     mark: Mark = mark::ByMark,
     /// When it comes.

@@ -371,7 +371,7 @@ fn compare(random: &mut Random, hook: Hook, tracked: bool) -> usize {
         let Some(state) = told.came.get(&number) else { continue };
         let headers = Headers::parse(packet).unwrap_or_else(|reason| panic!("{reason:?}: {}", hex(packet)));
         let out_port = (hook == Hook::Forward).then_some(1);
-        let context = Context { in_port: *port, out_port, state: *state, mark: 0 };
+        let context = Context { in_port: *port, out_port, state: *state, ..Context::default() };
         let mut lines = Vec::new();
         let decision = filter.walk(hook, &headers, &context, &now, None, &mut |step| {
             if let Step::Matched(rule) = step {

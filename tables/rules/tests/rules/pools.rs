@@ -233,5 +233,5 @@ pub fn packet(random: &mut Random, version: Option<u8>) -> (Headers, Context) {
     ]);
     let out_port = random.chance(80).then(|| random.below(5) as u16);
     let mark = random.pick(&[0, 0, 1, 0x12]);
-    (headers, Context { in_port: random.below(5) as u16, out_port, state, mark })
+    (headers, Context { in_port: random.below(5) as u16, out_port, state, dnat: random.one_in(3), mark })
 }

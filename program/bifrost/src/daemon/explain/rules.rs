@@ -42,7 +42,7 @@ impl Forwarding {
         &self,
         element: &str,
         ports: (InterfaceId, InterfaceId),
-        state: Option<FlowState>,
+        (state, dnat): (Option<FlowState>, bool),
         asked: Asked<'_>,
         steps: &mut Vec<Step>,
     ) {
@@ -55,7 +55,7 @@ impl Forwarding {
         let (compiled, _) = policy.book().current();
         let otherwise = if policy.table().is_some() { FlowState::New } else { FlowState::Untracked };
         let state = state.unwrap_or(otherwise);
-        let context = Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, mark: 0 };
+        let context = Context { in_port: ports.0.0, out_port: Some(ports.1.0), state, dnat, mark: 0 };
         let hooks: Vec<Hook> = hooks.iter().copied().filter(|hook| !compiled.passes_all(*hook)).collect();
         self.explain_chains(compiled.filter(), &hooks, context, asked, steps);
     }
@@ -128,7 +128,8 @@ impl Forwarding {
             ports.chain(foreign.filter(|name| means(name)).map(|_| InterfaceId::NONE.0)).collect()
         });
         let out_port = output.map(|name| self.port_of(name).unwrap_or(InterfaceId::NONE).0);
-        let context = Context { in_port: input.0, out_port, state: FlowState::New, mark: 0 };
+        let (state, dnat) = (FlowState::New, asked.aim.is_some());
+        let context = Context { in_port: input.0, out_port, state, dnat, mark: 0 };
         self.explain_chains(&filter, &hooks, context, asked, steps);
     }
 

@@ -20,6 +20,17 @@ pub(super) struct Translation<'n> {
 }
 
 impl Translation<'_> {
+    /// Whether the destination of its flow is translated.
+    pub fn is_led(&self) -> bool {
+        match (&self.known, &self.aim) {
+            (Some(known), _) => known.is_led(),
+            (None, Ok(Some(aim))) => {
+                (aim.address, aim.port) != (self.original.destination, self.original.destination_port)
+            }
+            (None, _) => false,
+        }
+    }
+
     /// For a packet that came in by `input`, of a flow that is known or of none.
     pub fn of(
         nat: Option<&Arc<Nat>>,

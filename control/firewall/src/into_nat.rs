@@ -63,7 +63,7 @@ impl Ready {
         // Where it decides nothing for others, there is nothing to be exempt from.
         let before_others =
             exempts && here.iter().any(|other| other.piece.action.is_some() && self.overlaps(other));
-        let other = elsewhere.into_iter().find(|other| self.overlaps(other)).map(|other| base(other));
+        let other = elsewhere.into_iter().find(|other| self.overlaps(other)).map(base);
         if let Some((chain, of)) = other {
             let beside = name(&chain.key);
             if of.priority == base(self).1.priority {

@@ -67,7 +67,7 @@ impl Ready {
         if let Some((chain, of)) = other {
             let beside = name(&chain.key);
             if of.priority == base(self).1.priority {
-                return Err(format!("which is first, it or a rule behind {beside}, is not told"));
+                return Err(format!("its order beside {beside} is not told, and both translate"));
             }
             if before_others {
                 return Err(format!("it returns to {beside}, which translates too"));

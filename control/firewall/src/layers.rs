@@ -84,7 +84,7 @@ fn in_no_order(bases: &[(&Chain, &Base)], filter: &Filter) -> Vec<Problem> {
         let beside = name(&other.0.key);
         problem(
             one.0,
-            format!("which is first, it or {beside}, is not told, and marks or code points change"),
+            format!("its order beside {beside} is not told, and one of them changes marks or code points"),
         )
     })
     .collect()

@@ -68,7 +68,7 @@ fn translation_and_interfaces_own_hooks_are_named() {
     assert_eq!(problems(dormant), ["ip z fw: its table has flags, of which nft does not tell"]);
     let same = "table ip a {\nchain x { type filter hook forward priority 0; meta mark set 1; }\n}\n\
         table ip b {\nchain y { type filter hook forward priority 0; meta mark 1 drop; }\n}\n";
-    let why = "which is first, it or ip b y, is not told, and marks or code points change";
+    let why = "its order beside ip b y is not told, and one of them changes marks or code points";
     assert_eq!(problems(same), [format!("ip a x: {why}")]);
     let idle = "table inet nat {\nchain none { }\n\
         chain post { type nat hook postrouting priority 100; oifname \"a\" goto none; }\n\

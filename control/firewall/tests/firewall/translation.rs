@@ -200,7 +200,7 @@ fn what_is_not_understood_is_named() {
             "",
             "ip saddr 10.0.0.0/8 masquerade",
             "chain more { type nat hook postrouting priority 100; ip saddr 10.0.0.0/16 snat ip to 192.0.2.1; }",
-            "which is first, it or a rule behind inet n post, is not told",
+            "its order beside inet n post is not told, and both translate",
         ),
     ] {
         let told = problems(&ruleset(before, behind, others));

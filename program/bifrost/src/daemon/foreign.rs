@@ -81,8 +81,8 @@ impl Foreign {
         {
             // Linux is to learn from frames that workers forward, but must not.
             return Some(format!(
-                "its member {} learns nobody by itself (learning off, or locked), which is not beside \
-                 translation and rules on flows",
+                "its member {} learns nobody by itself (learning off, or locked), which translation and rules \
+                 that ask for states need",
                 mute.name
             ));
         }

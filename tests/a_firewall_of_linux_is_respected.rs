@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lab::{Host, Signal, wait_for};
 
-use crate::network::{Line, ports};
+use crate::network::{Line, STATEFUL, ports};
 
 /// Whether a datagram to a port of the server arrives.
 pub fn arrives(net: &Line, to: &str, port: u16) -> bool {
@@ -306,4 +306,49 @@ fn and_filters_of_tc_and_ipsec_policies() {
     })
     .unwrap();
     shows("queueing discipline tbf on right");
+}
+
+/// What Linux forwards meanwhile moves windows on, of which the plane sees nothing.
+#[test]
+fn and_connections_go_on_when_they_are_the_planes_again() {
+    let net = Line::stopped("respected-flows", &(ports("auto", &["left", "right"]) + STATEFUL));
+    if !net.router.is_bifrost() {
+        return;
+    }
+    let net = net.started();
+    let mut server = net.server.command("iperf3");
+    server.args(["-s", "--forceflush"]);
+    let _server = net.server.spawn("iperf3", server).unwrap();
+    net.server.listens(5201).unwrap();
+    let mut client = net.customer.command("iperf3");
+    client.args(["-c", "10.2.0.2", "-t", "120", "-b", "100M"]);
+    let mut client = net.customer.spawn("iperf3", client).unwrap();
+    let goes_on = |what: &str, bytes: u64| {
+        let received = || net.server.interface_number("eth0", "statistics/rx_bytes").unwrap();
+        let before = received();
+        wait_for(what, Duration::from_secs(20), || match received() - before {
+            enough if enough >= bytes => Ok(()),
+            few => Err(format!("{few} bytes")),
+        })
+        .unwrap_or_else(|error| panic!("{what}: {error}\n{}", net.state()));
+    };
+    goes_on("a transfer", 5_000_000);
+    nft(
+        net.router.host(),
+        &[
+            "add table inet far",
+            "add chain inet far forward { type filter hook forward priority 0; }",
+            "add rule inet far forward udp dport 9 drop",
+        ],
+    );
+    wait_for_lanes(&net, ["linux"; 2]);
+    goes_on("a transfer that is Linux's", 40_000_000);
+    nft(net.router.host(), &["delete table inet far"]);
+    wait_for("the lanes", Duration::from_secs(5), || match lanes(&net) {
+        lanes if lanes.iter().all(|(lane, _)| lane != "linux") => Ok(()),
+        lanes => Err(format!("{lanes:?}")),
+    })
+    .unwrap();
+    goes_on("a transfer that is the plane's again", 5_000_000);
+    assert!(client.ended().is_none(), "{}", client.output());
 }

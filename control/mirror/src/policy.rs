@@ -51,6 +51,13 @@ impl Reach {
         union(self.all, self.inputs.get(input).copied().unwrap_or_default())
     }
 
+    /// Whether it reaches packets that another one does not.
+    pub fn exceeds(&self, other: &Reach) -> bool {
+        let beyond = |own: [bool; 2], other: [bool; 2]| (0..2).any(|n| own[n] && !other[n]);
+        beyond(self.all, other.all)
+            || self.inputs.iter().any(|(input, families)| beyond(*families, other.of(input)))
+    }
+
     /// The families of which it reaches some.
     pub fn families(&self) -> [bool; 2] {
         self.inputs.values().fold(self.all, |families, some| union(families, *some))

@@ -323,6 +323,20 @@ impl Policy {
         self.flows.as_ref().map(|flows| &flows.table)
     }
 
+    /// Has connections of TCP say anew where they are: Linux may have forwarded some of their
+    /// segments, and windows have moved on.
+    pub fn resume_flows(&self) {
+        /// Entries at a time, between which others may reclaim.
+        const STEP: u32 = 4096;
+        let Some(mut worker) = self.table().and_then(|table| table.worker().ok()) else { return };
+        let (mut next, now) = (Some(0), graph::steady_now());
+        while let Some(from) = next {
+            worker.online();
+            next = worker.resume(from, STEP, now);
+            worker.offline();
+        }
+    }
+
     /// The filter in force.
     pub fn book(&self) -> &Arc<Rulebook> {
         &self.book

@@ -79,6 +79,23 @@ impl Worker {
         true
     }
 
+    /// Has connections of TCP say anew where they are, for segments of them may have passed
+    /// elsewhere: those in the next `count` entries, from this one on, the first time from 0. Returns
+    /// where to go on, or `None` at the end.
+    pub fn resume(&mut self, from: u32, count: u32, now: u64) -> Option<u32> {
+        let mut found = Vec::new();
+        let next = self.flows(from, count, now, &mut |hit, account| {
+            if account.original.protocol == protocol::TCP {
+                found.push(*hit);
+            }
+        });
+        for hit in found {
+            let snapshot = self.snapshot(&hit, now);
+            self.renew(&hit, &snapshot);
+        }
+        next
+    }
+
     /// There was a packet of a flow at this time, which passed elsewhere.
     pub fn touch(&self, hit: &Hit, last: u64) {
         let known = &self.table.memory.cold()[hit.entry as usize].last;
@@ -152,5 +169,25 @@ mod tests {
             assert!(!worker.renew(&hit, &snapshot(then, sides, later)));
             assert!(worker.flow_at(hit.id()).is_none());
         }
+    }
+
+    #[test]
+    fn connections_say_anew_where_they_are() {
+        let table = Table::new(&Settings { memory: 4 << 20, ..Settings::default() }).unwrap();
+        let mut worker = table.worker().unwrap();
+        let side = Side { end: 10, ack: 5, window: 100, scale: 7, flags: 0x12 };
+        let mut begun = |phase, tcp| match worker.restore(&snapshot(phase, tcp, NOW), NOW) {
+            Ok(Inserted::New(hit)) => hit,
+            _ => panic!("there is none yet"),
+        };
+        let (open, stream) = (begun(Phase::Open, Some([side; 2])), begun(Phase::Stream, None));
+        for n in 0..2 {
+            table.memory.cold()[open.entry as usize].set_side(n, &side);
+        }
+        assert_eq!(worker.snapshot(&open, NOW).tcp, Some([side; 2]));
+        assert_eq!(worker.resume(0, u32::MAX, NOW), None);
+        assert_eq!(worker.snapshot(&open, NOW).tcp, Some([Side { window: 0, ..side }; 2]));
+        assert_eq!(worker.snapshot(&stream, NOW).account.phase, Phase::Stream);
+        assert_eq!(worker.snapshot(&open, NOW).account.phase, Phase::Open);
     }
 }

@@ -319,6 +319,10 @@ impl Control {
             more |= self.parts.ports.apply_news(&mut self.forwarding);
             more |= self.multicast.follow(&mut self.forwarding);
             self.follow_copy();
+            if std::mem::take(&mut self.forwarding.flows_are_stale) {
+                self.forwarding.plane.takes_long();
+                self.forwarding.plane.policy().resume_flows();
+            }
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
             self.parts.dhcp_relay.follow(&self.forwarding);

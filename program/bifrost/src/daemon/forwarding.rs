@@ -39,6 +39,8 @@ pub(crate) struct Forwarding {
     measured_until: Option<Instant>,
     /// What Linux's copy of the rules is made from may have changed since it was made.
     pub(crate) copy_is_due: bool,
+    /// Packets of flows may have gone by Linux.
+    pub(crate) flows_are_stale: bool,
     /// Interfaces may have come to VRFs, or left them.
     pub(crate) vrfs_are_due: bool,
     /// An interface came whose addresses elements and translation were not told.
@@ -71,6 +73,7 @@ impl Forwarding {
             flows_are_shared: Arc::default(),
             measured_until: None,
             copy_is_due: false,
+            flows_are_stale: false,
             vrfs_are_due: false,
             sources_are_due: false,
             members_are_due: false,

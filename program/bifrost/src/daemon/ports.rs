@@ -129,7 +129,7 @@ impl Ports {
     }
 
     fn leave_to_linux(&mut self, forwarding: &mut Forwarding, adopted: [bool; 2]) {
-        let reverse = forwarding.firewall.reverse;
+        let (reverse, left) = (forwarding.firewall.reverse, self.foreign.reach.clone());
         let checks = std::mem::replace(&mut self.reverse, reverse) != reverse;
         if !self.foreign.look(forwarding, adopted) && !checks {
             return;
@@ -140,6 +140,7 @@ impl Ports {
         let bridges = forwarding.mirror.model().links.iter().filter(|link| link.is_bridge());
         let all = taken.chain(tunnels).chain(bridges.map(|link| link.ifindex)).collect::<Vec<_>>();
         all.into_iter().for_each(|ifindex| self.look_at(ifindex, forwarding));
+        forwarding.flows_are_stale |= left.exceeds(&self.foreign.reach);
     }
 
     /// Tells the plane what the mirror heard. True: there is more, for a slice of time is over.
@@ -319,7 +320,10 @@ impl Ports {
                 // It may have been given back on the way.
                 plane.join(id, bond, tables);
                 match taken {
-                    true if !bound || other => forwarding.bind(id),
+                    true if !bound || other => {
+                        forwarding.bind(id);
+                        forwarding.flows_are_stale = true;
+                    }
                     false if bound => mirror.unbind(ifindex, tables),
                     _ => {}
                 }

@@ -4,7 +4,7 @@
 //! A program is read once and for all: afterwards there is no operation unknown, no jump that leads
 //! nowhere, no division by a constant 0, and since jumps only lead forward, every program ends.
 //! [`PacketFilter::matches`] runs it here; the programs in the driver get the same steps as code of
-//! their own (`port`, `copies/code.rs`).
+//! their own (`forwarding/port/src/copies/code.rs`).
 
 use serde::{Deserialize, Serialize};
 

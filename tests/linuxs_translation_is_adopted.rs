@@ -2,7 +2,6 @@
 //! its own lanes; connections live on when rules change, when they become Linux's, and when the
 //! daemon is killed. (The network of `network.rs`.)
 
-use std::thread::sleep;
 use std::time::Duration;
 
 use lab::{Ping, wait_for};
@@ -141,6 +140,16 @@ fn connections_live_on_whatever_comes() {
         })
         .unwrap_or_else(|error| panic!("{what}: {error}\n{}", net.state()));
     };
+    // Without an answer the server sends again: what comes then was for Linux to judge.
+    let tries = |net: &Line| {
+        let sent = || net.server.interface_number("eth0", "statistics/tx_packets").unwrap();
+        let before = sent();
+        wait_for("the server to try again", Duration::from_secs(10), || match sent() - before {
+            3.. => Ok(()),
+            few => Err(format!("{few} packets")),
+        })
+        .unwrap();
+    };
     goes_on(&net, "a transfer");
 
     // Another rule, of the filter and of translation.
@@ -160,7 +169,7 @@ fn connections_live_on_whatever_comes() {
     // What the plane does not understand makes it Linux's, and what is gone again the plane's.
     nft(net.router.host(), &["insert rule inet home behind meta mark 5 masquerade random"]);
     is_linuxs(&net, true);
-    sleep(Duration::from_secs(1));
+    tries(&net);
     let shown = net.router.ask("show mirror").unwrap();
     assert!(shown.contains("not adopted: inet home behind handle"), "{shown}");
     let handle = "nft -a list chain inet home behind | sed -n 's/.*random.*# handle //p'";
@@ -172,12 +181,12 @@ fn connections_live_on_whatever_comes() {
 
     // A restart, and a kill. What Linux sees meanwhile it does not reset.
     net.router.stop().unwrap();
-    sleep(Duration::from_secs(1));
+    tries(&net);
     net.router.restart().unwrap();
     assert!(net.router.log().contains("flows go on"), "{}", net.router.log());
     goes_on(&net, "a transfer after a restart");
     net.router.kill_nine();
-    sleep(Duration::from_secs(1));
+    tries(&net);
     net.router.restart().unwrap();
     is_linuxs(&net, false);
     goes_on(&net, "a transfer after both");

@@ -7,11 +7,9 @@
 
 use nat::{Clamp, ClampRule};
 use rules::{Family, Flags, Interface, List, Match};
-
 use wire::{protocol, tcp::flag};
 
 use crate::condition;
-use crate::field::{self, Operator};
 use crate::ruleset::{Base, Chain, Rule};
 use crate::translate::families;
 use crate::translation::NoNames;
@@ -40,12 +38,9 @@ fn clamp(rule: &Rule, families: [bool; 2]) -> Option<ClampRule> {
         let about = &statement["match"];
         // A larger one is never put in the place of a smaller.
         let is_larger = about["left"] == *key && about["op"] == ">" && about["right"] == *value;
-        if statement["counter"].is_object() || statement["counter"].is_null() && is_larger {
-            continue;
+        if statement.get("counter").is_none() && !is_larger {
+            condition::ask(&mut asked, statement.get("match")?, &mut NoNames).ok()?;
         }
-        let operator = Operator::read(about["op"].as_str()?).ok()?;
-        let fields = field::fields(&about["left"]).ok()?;
-        condition::narrow(&mut asked, &fields, operator, &about["right"], &mut NoNames).ok()?;
     }
     let [asked] = asked.as_slice() else { return None };
     let of_syn = |list: &List<Flags>| {

@@ -10,7 +10,7 @@ use wire::protocol;
 
 use crate::Why;
 use crate::both;
-use crate::field::{Field, Operator};
+use crate::field::{self, Field, Operator};
 use crate::value::{self, DNAT, Kind};
 
 /// The most alternatives of one rule.
@@ -21,6 +21,13 @@ pub(crate) trait Sets {
     fn address(&mut self, name: &str) -> Result<Address, Why>;
     /// The elements of a set.
     fn elements(&self, name: &str) -> Result<Vec<Value>, Why>;
+}
+
+/// Narrows alternatives to what a `match` of nftables asks for.
+pub(crate) fn ask(alternatives: &mut Vec<Match>, about: &Value, sets: &mut impl Sets) -> Result<(), Why> {
+    let operator = Operator::read(about["op"].as_str().unwrap_or("=="))?;
+    let fields = field::fields(&about["left"])?;
+    narrow(alternatives, &fields, operator, &about["right"], sets)
 }
 
 /// Narrows alternatives to what is asked for. `right` is a value, a set, or the name of one.

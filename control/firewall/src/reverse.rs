@@ -9,7 +9,6 @@ use rules::{Family, Icmp, List, Match};
 use serde_json::{Value, json};
 
 use crate::condition;
-use crate::field::{self, Operator};
 use crate::ruleset::{Base, Chain, Rule};
 use crate::translate::families;
 use crate::translation::NoNames;
@@ -61,7 +60,7 @@ fn check(rule: &Rule, families: [bool; 2]) -> Option<[Option<Reverse>; 2]> {
         let about = statement.get("match")?;
         let fib = &about["left"]["fib"];
         if fib["result"] != "oif" {
-            narrow(&mut asked, about)?;
+            condition::ask(&mut asked, about, &mut NoNames).ok()?;
             continue;
         }
         // Packets in transit have no mark, but what rules set at prerouting.
@@ -94,17 +93,12 @@ fn lets_none_pass(rule: &Rule) -> bool {
     let Some((last, conditions)) = rule.statements.split_last() else { return true };
     let mut asked = vec![Match::default()];
     let conditions = conditions.iter().filter(|statement| statement.get("counter").is_none());
-    let read = conditions.map(|statement| narrow(&mut asked, statement.get("match")?));
+    let read =
+        conditions.map(|statement| condition::ask(&mut asked, statement.get("match")?, &mut NoNames).ok());
     let stays =
         |icmp: &Icmp| OF_THE_LINK.iter().any(|(first, last)| *first <= icmp.kinds.0 && icmp.kinds.1 <= *last);
     let of_the_link = |list: &List<Icmp>| !list.not && list.items.iter().all(stays);
     last.get("accept").is_some()
         && read.collect::<Option<Vec<()>>>().is_some()
         && asked.iter().all(|of| of.family == Some(Family::Ipv6) && of.icmp.as_ref().is_some_and(of_the_link))
-}
-
-fn narrow(asked: &mut Vec<Match>, about: &Value) -> Option<()> {
-    let operator = Operator::read(about["op"].as_str()?).ok()?;
-    let fields = field::fields(&about["left"]).ok()?;
-    condition::narrow(asked, &fields, operator, &about["right"], &mut NoNames).ok()
 }

@@ -6,7 +6,7 @@ use rules::{Address, Chain, Family, Filter, Match, Place, Rule, Set, Verdict};
 use serde_json::Value;
 
 use crate::condition::{self, Sets};
-use crate::field::{self, Field, Operator};
+use crate::field::{self, Field};
 use crate::ruleset::{self, Base, Key, Ruleset, of_table};
 use crate::statement::{self, Decides, Statement};
 use crate::value::{self, Kind};
@@ -180,10 +180,7 @@ impl<'r> Translator<'r> {
             }
             Statement::Match(about) => {
                 writing.goes_on()?;
-                let operator = Operator::read(about["op"].as_str().unwrap_or("=="))?;
-                let fields = field::fields(&about["left"])?;
-                let mut sets = Named { key, translator: self };
-                condition::narrow(&mut writing.matches, &fields, operator, &about["right"], &mut sets)?;
+                condition::ask(&mut writing.matches, about, &mut Named { key, translator: self })?;
             }
             Statement::Map { key: of, data } => {
                 writing.goes_on()?;

@@ -34,8 +34,8 @@ impl FlowSnapshot {
     }
 
     /// Whether its destination is translated.
-    pub fn is_led(&self) -> bool {
-        self.snapshot.account.is_led()
+    pub fn has_dnat(&self) -> bool {
+        self.snapshot.account.has_dnat()
     }
 
     /// How far it is.

@@ -42,7 +42,7 @@ impl Account {
     }
 
     /// Whether its destination is translated.
-    pub fn is_led(&self) -> bool {
-        self.original.is_led(&self.reply)
+    pub fn has_dnat(&self) -> bool {
+        self.original.has_dnat(&self.reply)
     }
 }

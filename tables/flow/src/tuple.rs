@@ -60,7 +60,7 @@ impl Tuple {
 
     /// Whether answers like `reply` come from somewhere else than this packet calls. (An ICMP query
     /// has one identifier, which is its sender's.)
-    pub fn is_led(&self, reply: &Tuple) -> bool {
+    pub fn has_dnat(&self, reply: &Tuple) -> bool {
         let ports = wire::protocol::has_ports(self.protocol) && self.destination_port != reply.source_port;
         ports || self.destination != reply.source
     }

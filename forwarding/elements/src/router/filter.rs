@@ -422,8 +422,8 @@ pub(super) fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
 
 /// Whether the destination of a packet's flow is translated.
 #[inline(always)]
-fn is_led(note: &Metadata, flows: Option<&flow::Worker>) -> bool {
-    let of_flow = |hit: Hit| flows.is_some_and(|flows| flows.original(&hit).is_led(&flows.reply(&hit)));
+fn has_dnat(note: &Metadata, flows: Option<&flow::Worker>) -> bool {
+    let of_flow = |hit: Hit| flows.is_some_and(|flows| flows.original(&hit).has_dnat(&flows.reply(&hit)));
     let (called, port) = (note.headers.destination, note.headers.destination_port);
     let aimed = note.aim.is_some_and(|aim| (aim.address, aim.port) != (called, port));
     aimed || note.hit.is_some_and(|hit| hit.translated && of_flow(hit))
@@ -567,7 +567,7 @@ impl Element for Filter {
                 in_port: packet.input.0,
                 out_port: self.transit.then_some(packet.output.0),
                 state: note.state,
-                dnat: transit && is_led(note, flows),
+                dnat: transit && has_dnat(note, flows),
                 mark: note.mark,
             };
             undecided.judged[at] = Judged {

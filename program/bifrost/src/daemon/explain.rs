@@ -279,7 +279,7 @@ impl Forwarding {
                     if of_linux {
                         continue;
                     }
-                    let flow = (translation.known.map(|known| known.state()), translation.is_led());
+                    let flow = (translation.known.map(|known| known.state()), translation.has_dnat());
                     self.explain_filter(&element, (input, output), flow, asked, &mut steps);
                     if translates(&element) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);

@@ -176,7 +176,7 @@ struct Packet {
 impl Packet {
     fn both_ways(account: &Account) -> [Packet; 2] {
         let unanswered = matches!(account.phase, Phase::Unreplied | Phase::Opening);
-        let (Account { original, reply, ports: [input, output], .. }, dnat) = (account, account.is_led());
+        let (Account { original, reply, ports: [input, output], .. }, dnat) = (account, account.has_dnat());
         let length = |way: usize| {
             let average = account.bytes[way] / account.packets[way].max(1);
             u16::try_from(average).unwrap_or(u16::MAX)

@@ -99,7 +99,10 @@ impl Forwarding {
         }
         hooks.extend(output.and_then(|name| self.port_of(name)).map(|_| Hook::Output));
         hooks.retain(|hook| !compiled.passes_all(*hook));
-        let both = "by its copy of the rules: nft list table inet bifrost";
+        let both = match self.firewall.judges() {
+            true => "by its own rules, and its copy of Bifrost's: nft list ruleset",
+            false => "by its copy of the rules: nft list table inet bifrost",
+        };
         match (hooks.is_empty(), policy.nat().is_some()) {
             (true, false) => {
                 return step(

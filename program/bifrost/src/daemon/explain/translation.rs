@@ -21,9 +21,9 @@ pub(super) struct Translation<'n> {
 
 impl Translation<'_> {
     /// Whether the destination of its flow is translated.
-    pub fn is_led(&self) -> bool {
+    pub fn has_dnat(&self) -> bool {
         match (&self.known, &self.aim) {
-            (Some(known), _) => known.is_led(),
+            (Some(known), _) => known.has_dnat(),
             (None, Ok(Some(aim))) => {
                 (aim.address, aim.port) != (self.original.destination, self.original.destination_port)
             }

@@ -263,7 +263,7 @@ fn who_holds_connections_holds_up_nobody(house: &House) {
     })
     .unwrap();
     drop(held);
-    wait_for("a seat", Duration::from_secs(5), || {
+    wait_for("a free connection", Duration::from_secs(5), || {
         match house.run(0, "curl -sf -H \"Authorization: Bearer $TOKEN\" $API/lock") {
             Ok(_) => Ok(()),
             Err(error) => Err(error),

@@ -4,9 +4,9 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::desk::Known;
 use super::gate::{Asked, Reply};
 use super::problem::{Kind, Problem, busy};
+use super::request_threads::ApiContext;
 use super::{read, write};
 
 /// Members of a set that come and go.
@@ -19,25 +19,25 @@ struct Members {
     remove: Vec<IpNet>,
 }
 
-pub(super) fn clear_flows(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    let ended = known.answer.clear_flows(&read::selected(asked)?).map_err(busy)?;
+pub(super) fn clear_flows(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    let ended = context.answer.clear_flows(&read::selected(asked)?).map_err(busy)?;
     Reply::json(&json!({ "count": ended }))
 }
 
-pub(super) fn set(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
+pub(super) fn set(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
     let members: Members = serde_json::from_value(write::value(asked)?).map_err(|error| {
         Kind::Malformed.because(error.to_string()).cure("{\"add\": [...], \"remove\": [...]}")
     })?;
-    let changed = known.answer.change_set(&asked.path.join("/"), &members.add, &members.remove);
+    let changed = context.answer.change_set(&asked.path.join("/"), &members.add, &members.remove);
     Reply::json(&json!({ "count": changed.map_err(|error| Kind::Absent.because(error))? }))
 }
 
-pub(super) fn handover(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    done(known.answer.redundancy(&asked.path.join("/"), !asked.flag("back")))
+pub(super) fn handover(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    done(context.answer.redundancy(&asked.path.join("/"), !asked.flag("back")))
 }
 
-pub(super) fn restart(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    done(known.answer.restart(&asked.path.join("/")))
+pub(super) fn restart(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    done(context.answer.restart(&asked.path.join("/")))
 }
 
 /// What came of it, in words.

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use super::desk::Known;
 use super::problem::{Kind, Problem, busy};
+use super::request_threads::ApiContext;
 use crate::control::Answer;
 use crate::subject::{Config, InterfaceStatus, MirrorStatus, PortStatus, VirtualRouterStatus};
 
@@ -45,28 +45,28 @@ impl Default for Events {
 
 impl Events {
     /// What happens from now on; and how things are now.
-    pub fn subscribe(&self, known: &Known) -> Result<(broadcast::Receiver<Bytes>, Bytes), Problem> {
+    pub fn subscribe(&self, context: &ApiContext) -> Result<(broadcast::Receiver<Bytes>, Bytes), Problem> {
         if self.sender.receiver_count() >= LISTENERS {
             return Err(Kind::Busy.because(format!("{LISTENERS} clients listen already")));
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = look(&*known.answer).map_err(busy)?;
+        let seen = look(&*context.answer).map_err(busy)?;
         let receiver = self.sender.subscribe();
         let now: Vec<Value> = (seen.things.iter())
             .map(|((what, name), value)| json!({ "event": what, "name": name, "now": value }))
             .collect();
-        let revision = known.answer.history().ok().and_then(|history| history.running);
+        let revision = context.answer.history().ok().and_then(|history| history.running);
         let first = event("begun", None, &json!({ "revision": revision, "now": now }));
         // Others hear of what has happened since the last look.
         if let Some(before) = last.replace(seen) {
-            self.tell(known, &before, last.as_ref());
+            self.tell(context, &before, last.as_ref());
         }
         Ok((receiver, first))
     }
 
-    fn tell(&self, known: &Known, before: &Seen, now: Option<&Seen>) {
+    fn tell(&self, context: &ApiContext, before: &Seen, now: Option<&Seen>) {
         let Some(now) = now else { return };
-        for (what, value) in differences(before, now, &*known.answer) {
+        for (what, value) in differences(before, now, &*context.answer) {
             let number = self.number.fetch_add(1, Relaxed) + 1;
             // Nobody may listen any more.
             let _ = self.sender.send(event(what, Some(number), &value));
@@ -75,19 +75,19 @@ impl Events {
 }
 
 /// Looks as long as the daemon lives.
-pub(super) fn watch(known: &Known) {
+pub(super) fn watch(context: &ApiContext) {
     loop {
         thread::sleep(LOOK);
-        let events = &known.events;
+        let events = &context.events;
         let mut last = events.last.lock().unwrap_or_else(PoisonError::into_inner);
         if events.sender.receiver_count() == 0 {
             *last = None;
             continue;
         }
         // What cannot be told now is told with the next look.
-        let Ok(now) = look(&*known.answer) else { continue };
+        let Ok(now) = look(&*context.answer) else { continue };
         if let Some(before) = last.replace(now) {
-            events.tell(known, &before, last.as_ref());
+            events.tell(context, &before, last.as_ref());
         }
     }
 }

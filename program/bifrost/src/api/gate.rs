@@ -21,9 +21,9 @@ use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use super::desk::Known;
 use super::listen::From;
 use super::problem::{Kind, Problem};
+use super::request_threads::ApiContext;
 use super::routes::{ROUTES, Route};
 use crate::control::{LONGEST_REQUEST, MAX_REQUEST, Who};
 
@@ -74,7 +74,7 @@ pub(super) struct Reply {
 }
 
 /// Pages, one after the other, until there is none.
-pub(super) type Pages = Box<dyn FnMut(&Known) -> Result<Option<Bytes>, String> + Send>;
+pub(super) type Pages = Box<dyn FnMut(&ApiContext) -> Result<Option<Bytes>, String> + Send>;
 
 pub(super) enum Out {
     Whole(Bytes),
@@ -155,7 +155,8 @@ async fn answer(
     };
     let who = Who { user: Some(token.name), login: None };
     let asked = Asked { path, query, head: parts.headers, body, who, from: from.ip().to_string() };
-    let reply = shared.desk.ask(route.writes(), move |known| (route.act)(known, &asked)).await??;
+    let reply =
+        shared.request_threads.ask(route.writes(), move |context| (route.act)(context, &asked)).await??;
     sent(shared, reply).await
 }
 
@@ -234,7 +235,10 @@ async fn sent(shared: &Arc<Shared>, reply: Reply) -> Result<Response, Problem> {
         Out::Whole(bytes) => Body::from(bytes),
         Out::Pages(mut pages) => {
             // The first page tells whether there is an answer.
-            let first = shared.desk.ask(false, move |known| pages(known).map(|page| (page, pages))).await?;
+            let first = shared
+                .request_threads
+                .ask(false, move |context| pages(context).map(|page| (page, pages)))
+                .await?;
             let (mut page, mut pages) = first.map_err(super::problem::busy)?;
             let (sender, receiver) = mpsc::channel(1);
             let shared = shared.clone();
@@ -243,7 +247,11 @@ async fn sent(shared: &Arc<Shared>, reply: Reply) -> Result<Response, Problem> {
                     if sender.send(bytes).await.is_err() {
                         return;
                     }
-                    match shared.desk.ask(false, move |known| pages(known).map(|page| (page, pages))).await {
+                    match shared
+                        .request_threads
+                        .ask(false, move |context| pages(context).map(|page| (page, pages)))
+                        .await
+                    {
                         Ok(Ok((next, more))) => (page, pages) = (next, more),
                         // What was begun and cannot be ended is cut off, and is no JSON.
                         _ => return,

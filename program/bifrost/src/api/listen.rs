@@ -38,18 +38,18 @@ const LONGEST_HEAD: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct From(pub SocketAddr);
 
-/// Who has a connection.
+/// How many connections there are, by network: of all and of one network only so many.
 #[derive(Clone, Default)]
-pub(super) struct Seats(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub(super) struct ConnectionLimit(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One of them, given back when it is dropped.
-struct Seat {
-    seats: Seats,
+/// The right to one connection, given back when it is dropped.
+struct Permit {
+    limit: ConnectionLimit,
     of: IpAddr,
 }
 
-impl Seats {
-    fn take(&self, address: IpAddr) -> Option<Seat> {
+impl ConnectionLimit {
+    fn take(&self, address: IpAddr) -> Option<Permit> {
         let of = network(address);
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = taken.values().sum();
@@ -58,7 +58,7 @@ impl Seats {
             return None;
         }
         taken.insert(of, own + 1);
-        Some(Seat { seats: self.clone(), of })
+        Some(Permit { limit: self.clone(), of })
     }
 
     pub fn taken(&self) -> usize {
@@ -66,9 +66,9 @@ impl Seats {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.limit.0.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.get_mut(&self.of) {
             Some(own) if *own > 1 => *own -= 1,
             _ => drop(taken.remove(&self.of)),
@@ -92,11 +92,11 @@ pub(super) async fn accept(listener: TcpListener, tls: Arc<ServerConfig>, app: R
     let acceptor = TlsAcceptor::from(tls);
     loop {
         match listener.accept().await {
-            Ok((stream, from)) => match shared.seats.take(from.ip()) {
-                Some(seat) => {
+            Ok((stream, from)) => match shared.connection_limit.take(from.ip()) {
+                Some(permit) => {
                     let serving = serve(stream, from, acceptor.clone(), app.clone());
                     tokio::spawn(async move {
-                        let _seat = seat;
+                        let _permit = permit;
                         serving.await;
                     });
                 }
@@ -176,18 +176,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_does_not_take_all_seats() {
-        let seats = Seats::default();
+    fn one_address_does_not_take_all_connections() {
+        let limit = ConnectionLimit::default();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let own: Vec<_> = (0..OF_ONE).map(|_| seats.take(address("2001:db8::1")).unwrap()).collect();
-        assert!(seats.take(address("2001:db8::ffff:2")).is_none(), "the same /64");
-        let others: Vec<_> = (0..255).map_while(|n| seats.take(address(&format!("192.0.2.{n}")))).collect();
+        let own: Vec<_> = (0..OF_ONE).map(|_| limit.take(address("2001:db8::1")).unwrap()).collect();
+        assert!(limit.take(address("2001:db8::ffff:2")).is_none(), "the same /64");
+        let others: Vec<_> = (0..255).map_while(|n| limit.take(address(&format!("192.0.2.{n}")))).collect();
         assert_eq!(own.len() + others.len(), CONNECTIONS);
         drop(own);
-        assert_eq!(seats.taken(), CONNECTIONS - OF_ONE);
-        assert!(seats.take(address("2001:db8::2")).is_some());
+        assert_eq!(limit.taken(), CONNECTIONS - OF_ONE);
+        assert!(limit.take(address("2001:db8::2")).is_some());
         drop(others);
-        assert_eq!(seats.taken(), 0);
+        assert_eq!(limit.taken(), 0);
         assert_eq!(network(address("::ffff:192.0.2.1")), address("192.0.2.1"));
     }
 }

@@ -7,7 +7,7 @@
 //! | `listen.rs` | connections: so many, each for so long |
 //! | `gate.rs` | a request: who sent it, what it may, its body, its answer |
 //! | `routes.rs` | the table of what can be asked: role, parameters, bodies |
-//! | `desk.rs` | threads that ask the daemon, and what they know |
+//! | `request_threads.rs` | threads that ask the daemon, and what they know |
 //! | `read.rs`, `write.rs`, `act.rs` | what the table leads to |
 //! | `edit.rs` | a body into a configuration |
 //! | `events.rs` | what happens, as it happens |
@@ -15,7 +15,7 @@
 //! | `problem.rs` | why there is no answer |
 //!
 //! ```text
-//!   client ══ TLS ══► listen ──► gate ──► desk ──► dyn Answer ──► the daemon's control thread
+//!   client ══ TLS ══► listen ──► gate ──► request_threads ──► dyn Answer ──► control thread
 //!                     one thread, which can open    three threads, without
 //!                     no file and run nothing       capabilities
 //! ```
@@ -25,7 +25,6 @@
 //! priority, and nothing here is waited for by whoever forwards.
 
 mod act;
-mod desk;
 mod edit;
 mod events;
 mod gate;
@@ -33,6 +32,7 @@ mod listen;
 mod openapi;
 mod problem;
 mod read;
+mod request_threads;
 mod routes;
 pub(crate) mod tls;
 mod token;
@@ -51,7 +51,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
 use crate::control::{Answer, Rates};
-use desk::Desk;
+use request_threads::RequestThreads;
 
 pub(crate) use token::{hash_of, new as new_token};
 
@@ -76,10 +76,10 @@ pub(crate) struct Server {
 
 /// What all connections have in common.
 struct Shared {
-    desk: Desk,
+    request_threads: RequestThreads,
     tokens: RwLock<Arc<Vec<Token>>>,
     figures: Figures,
-    seats: listen::Seats,
+    connection_limit: listen::ConnectionLimit,
 }
 
 /// What is counted.
@@ -107,10 +107,10 @@ impl Server {
     pub fn start(answer: Arc<dyn Answer>, rates: Arc<Rates>) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let shared = Arc::new(Shared {
-            desk: Desk::start(answer, rates)?,
+            request_threads: RequestThreads::start(answer, rates)?,
             tokens: RwLock::default(),
             figures: Figures::default(),
-            seats: listen::Seats::default(),
+            connection_limit: listen::ConnectionLimit::default(),
         });
         let (orders, inbox) = unbounded_channel();
         let serving = shared.clone();
@@ -134,7 +134,7 @@ impl Server {
     pub fn counts(&self) -> Counts {
         let figures = &self.shared.figures;
         Counts {
-            connections: self.shared.seats.taken() as u64,
+            connections: self.shared.connection_limit.taken() as u64,
             requests: figures.requests.load(Relaxed),
             refused_tokens: figures.refused_tokens.load(Relaxed),
             refused_connections: figures.refused_connections.load(Relaxed),

@@ -3,12 +3,12 @@
 use config::schema::json_schema;
 use serde_json::{Map, Value, json};
 
-use super::desk::Known;
 use super::gate::{Asked, Reply};
 use super::problem::{KINDS, Problem};
+use super::request_threads::ApiContext;
 use super::routes::{Media, ROUTES, Route};
 
-pub(super) fn document(_: &Known, _: &Asked) -> Result<Reply, Problem> {
+pub(super) fn document(_: &ApiContext, _: &Asked) -> Result<Reply, Problem> {
     Reply::json(&of_routes())
 }
 

@@ -4,9 +4,9 @@
 use config::Role;
 use config::Role::{Admin, Operator, Viewer};
 
-use super::desk::Known;
 use super::gate::{Asked, Reply};
 use super::problem::Problem;
+use super::request_threads::ApiContext;
 use super::{act, openapi, read, write};
 
 /// A row of the table.
@@ -23,7 +23,7 @@ pub(super) struct Route {
     pub bodies: &'static [Media],
     /// What it answers with.
     pub answers: &'static [Media],
-    pub act: fn(&Known, &Asked) -> Result<Reply, Problem>,
+    pub act: fn(&ApiContext, &Asked) -> Result<Reply, Problem>,
 }
 
 impl Route {

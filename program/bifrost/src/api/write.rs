@@ -4,11 +4,11 @@ use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use serde::Serialize;
 use serde_json::json;
 
-use super::desk::Known;
 use super::edit::Edit;
 use super::gate::{Asked, Reply};
 use super::problem::{Kind, Problem};
 use super::read::running;
+use super::request_threads::ApiContext;
 use crate::command::minutes;
 use crate::control::{CommitRequest, LockWish, Text, Why};
 use crate::daemon::digest;
@@ -30,7 +30,7 @@ struct Done<'a> {
     done: &'a str,
 }
 
-pub(super) fn commit(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
+pub(super) fn commit(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
     let text = || {
         std::str::from_utf8(&asked.body)
             .map_err(|error| Kind::Malformed.because(format!("the body is no text in UTF-8: {error}")))
@@ -41,51 +41,51 @@ pub(super) fn commit(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
         "text/plain" => Edit::Lines(text()?.to_owned()),
         other => return Err(unknown(other, "application/toml, application/merge-patch+json or text/plain")),
     };
-    put_in_force(known, asked, edit)
+    put_in_force(context, asked, edit)
 }
 
-pub(super) fn put(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
+pub(super) fn put(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
     match media(asked) {
-        "application/json" => put_in_force(known, asked, Edit::Put(asked.path.clone(), value(asked)?)),
+        "application/json" => put_in_force(context, asked, Edit::Put(asked.path.clone(), value(asked)?)),
         other => Err(unknown(other, "application/json")),
     }
 }
 
-pub(super) fn delete(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    put_in_force(known, asked, Edit::Delete(asked.path.clone()))
+pub(super) fn delete(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    put_in_force(context, asked, Edit::Delete(asked.path.clone()))
 }
 
-pub(super) fn rollback(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
+pub(super) fn rollback(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
     let to = asked.read("to")?.map_or(Text::Before, Text::Revision);
-    is_matched(known, asked, &running(known)?.raw)?;
-    let committed = known.answer.commit(&order(asked, to)?, &asked.who)?;
-    done(known, asked, committed, false)
+    is_matched(context, asked, &running(context)?.raw)?;
+    let committed = context.answer.commit(&order(asked, to)?, &asked.who)?;
+    done(context, asked, committed, false)
 }
 
-pub(super) fn confirm(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    let done = known.answer.confirm(&asked.who).map_err(|error| Kind::Conflict.because(error))?;
+pub(super) fn confirm(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    let done = context.answer.confirm(&asked.who).map_err(|error| Kind::Conflict.because(error))?;
     Reply::json(&json!({ "done": done }))
 }
 
-pub(super) fn reload(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    let done = known.answer.reload(asked.flag("check"), &asked.who);
+pub(super) fn reload(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    let done = context.answer.reload(asked.flag("check"), &asked.who);
     Reply::json(&json!({ "done": done.map_err(|error| Kind::Refused.because(error))? }))
 }
 
-pub(super) fn lock_status(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    locked(known, asked, LockWish::Show)
+pub(super) fn lock_status(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    locked(context, asked, LockWish::Show)
 }
 
-pub(super) fn lock(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    locked(known, asked, if asked.flag("take") { LockWish::Take } else { LockWish::Hold })
+pub(super) fn lock(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    locked(context, asked, if asked.flag("take") { LockWish::Take } else { LockWish::Hold })
 }
 
-pub(super) fn unlock(known: &Known, asked: &Asked) -> Result<Reply, Problem> {
-    locked(known, asked, LockWish::Release)
+pub(super) fn unlock(context: &ApiContext, asked: &Asked) -> Result<Reply, Problem> {
+    locked(context, asked, LockWish::Release)
 }
 
-fn locked(known: &Known, asked: &Asked, wish: LockWish) -> Result<Reply, Problem> {
-    let status = known.answer.lock(wish, Some(&asked.from), &asked.who);
+fn locked(context: &ApiContext, asked: &Asked, wish: LockWish) -> Result<Reply, Problem> {
+    let status = context.answer.lock(wish, Some(&asked.from), &asked.who);
     Reply::json(&status.map_err(|error| Kind::Locked.because(error).cure("?take=true takes it"))?)
 }
 
@@ -106,12 +106,12 @@ pub(super) fn value(asked: &Asked) -> Result<serde_json::Value, Problem> {
 }
 
 /// Refuses what was made of another configuration than the one that runs.
-fn is_matched(known: &Known, asked: &Asked, raw: &str) -> Result<(), Problem> {
+fn is_matched(context: &ApiContext, asked: &Asked, raw: &str) -> Result<(), Problem> {
     let wanted = asked.header(IF_MATCH);
-    let etag = known.etag(raw);
+    let etag = context.etag(raw);
     let matches = |one: &str| one.trim() == "*" || one.trim() == etag;
     if asked.head.contains_key(IF_MATCH) && !wanted.split(',').any(matches) {
-        let newest = known.answer.history().ok().and_then(|history| history.revisions.into_iter().next());
+        let newest = context.answer.history().ok().and_then(|history| history.revisions.into_iter().next());
         let came = newest.map_or(String::new(), |newest| {
             let user = newest.user.map_or(String::new(), |user| format!(" by {user}"));
             format!(": revision {} came{user}", newest.number)
@@ -141,12 +141,12 @@ fn order(asked: &Asked, what: Text) -> Result<CommitRequest, Problem> {
     })
 }
 
-fn put_in_force(known: &Known, asked: &Asked, edit: Edit) -> Result<Reply, Problem> {
+fn put_in_force(context: &ApiContext, asked: &Asked, edit: Edit) -> Result<Reply, Problem> {
     let replaces = matches!(edit, Edit::Whole(_));
     let matched = asked.head.contains_key(IF_MATCH);
     for attempt in 1.. {
-        let Config { raw, file, .. } = running(known)?;
-        is_matched(known, asked, &raw)?;
+        let Config { raw, file, .. } = running(context)?;
+        is_matched(context, asked, &raw)?;
         let edited = edit.of(&raw)?;
         // The name of what it becomes: rules know where they stand.
         let name = file.unwrap_or_else(|| "request".to_owned());
@@ -154,8 +154,8 @@ fn put_in_force(known: &Known, asked: &Asked, edit: Edit) -> Result<Reply, Probl
         let mut order = order(asked, what)?;
         // What an edit was made of must run still; and what the client has seen.
         order.running = (matched || !replaces).then(|| digest(&raw));
-        match known.answer.commit(&order, &asked.who) {
-            Ok(committed) => return done(known, asked, committed, edited.made),
+        match context.answer.commit(&order, &asked.who) {
+            Ok(committed) => return done(context, asked, committed, edited.made),
             Err(refusal) if refusal.why == Why::Changed && order.base.is_none() => {
                 if matched {
                     return Err(Kind::Changed.because(refusal.message));
@@ -171,7 +171,7 @@ fn put_in_force(known: &Known, asked: &Asked, edit: Edit) -> Result<Reply, Probl
 }
 
 fn done(
-    known: &Known,
+    context: &ApiContext,
     asked: &Asked,
     committed: crate::control::Committed,
     made: bool,
@@ -179,5 +179,5 @@ fn done(
     let done = Done { effects: &committed.effects, revision: committed.revision, done: &committed.done };
     let reply = Reply::json(&done)?;
     let reply = Reply { status: if made && !asked.flag("check") { 201 } else { 200 }, ..reply };
-    Ok(reply.tagged(known.etag(&running(known)?.raw)))
+    Ok(reply.tagged(context.etag(&running(context)?.raw)))
 }

@@ -88,11 +88,11 @@ struct Shared {
 #[derive(Default)]
 struct Clients {
     next: u64,
-    open: HashMap<u64, Seat>,
+    open: HashMap<u64, Connection>,
 }
 
 /// What the accepting thread knows of a client.
-struct Seat {
+struct Connection {
     stream: UnixStream,
     /// Since when it has asked nothing; none while it is being answered.
     idle_since: Option<Instant>,
@@ -161,8 +161,8 @@ impl Drop for Server {
         self.shared.stopping.store(true, Relaxed);
         // Wakes the accepting thread: accept() fails from now on.
         let _ = nix::sys::socket::shutdown(self.shared.listener.as_raw_fd(), Shutdown::Both);
-        for seat in self.shared.clients().open.values() {
-            let _ = seat.stream.shutdown(std::net::Shutdown::Both);
+        for connection in self.shared.clients().open.values() {
+            let _ = connection.stream.shutdown(std::net::Shutdown::Both);
         }
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
@@ -183,8 +183,8 @@ impl Shared {
     }
 
     fn set_idle(&self, client: u64, idle_since: Option<Instant>) {
-        if let Some(seat) = self.clients().open.get_mut(&client) {
-            seat.idle_since = idle_since;
+        if let Some(connection) = self.clients().open.get_mut(&client) {
+            connection.idle_since = idle_since;
         }
     }
 }
@@ -281,7 +281,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
         }
         let client = clients.next;
         clients.next += 1;
-        clients.open.insert(client, Seat { stream: kept, idle_since: Some(Instant::now()) });
+        clients.open.insert(client, Connection { stream: kept, idle_since: Some(Instant::now()) });
         client
     };
     let serving = shared.clone();
@@ -301,7 +301,7 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream) {
     }
 }
 
-/// Gives a client's seat back, however its thread ends.
+/// Forgets a client's connection, however its thread ends.
 struct Leaving<'a> {
     shared: &'a Shared,
     client: u64,
@@ -315,10 +315,11 @@ impl Drop for Leaving<'_> {
 
 /// Lets the client go that has been idle for longest. False when every one is being answered.
 fn make_room(clients: &mut Clients) -> bool {
-    let idle = clients.open.iter().filter_map(|(client, seat)| Some((seat.idle_since?, *client))).min();
+    let idle =
+        clients.open.iter().filter_map(|(client, connection)| Some((connection.idle_since?, *client))).min();
     let Some((_, client)) = idle else { return false };
-    if let Some(seat) = clients.open.remove(&client) {
-        let _ = seat.stream.shutdown(std::net::Shutdown::Both);
+    if let Some(connection) = clients.open.remove(&client) {
+        let _ = connection.stream.shutdown(std::net::Shutdown::Both);
         info!("control socket: {MAX_CLIENTS} clients; let the one idle for longest go");
     }
     true

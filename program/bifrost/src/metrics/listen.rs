@@ -19,12 +19,12 @@ const LIFE: Duration = Duration::from_secs(30);
 
 pub(super) struct Bounded {
     listener: TcpListener,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Bounded {
     pub fn new(listener: TcpListener) -> Bounded {
-        Bounded { listener, seats: Arc::new(Semaphore::new(CONNECTIONS)) }
+        Bounded { listener, permits: Arc::new(Semaphore::new(CONNECTIONS)) }
     }
 }
 
@@ -34,15 +34,15 @@ impl axum::serve::Listener for Bounded {
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
-            // While all seats are taken, others wait in the kernel's backlog.
-            let Ok(seat) = self.seats.clone().acquire_owned().await else {
+            // While all connections are taken, others wait in the kernel's backlog.
+            let Ok(permit) = self.permits.clone().acquire_owned().await else {
                 std::future::pending::<()>().await;
                 continue;
             };
             match self.listener.accept().await {
                 Ok((stream, from)) => {
                     return (
-                        Connection { stream, life: Box::pin(tokio::time::sleep(LIFE)), _seat: seat },
+                        Connection { stream, life: Box::pin(tokio::time::sleep(LIFE)), _permit: permit },
                         from,
                     );
                 }
@@ -61,7 +61,7 @@ impl axum::serve::Listener for Bounded {
 pub(super) struct Connection {
     stream: TcpStream,
     life: Pin<Box<Sleep>>,
-    _seat: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {

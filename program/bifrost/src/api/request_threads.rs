@@ -24,17 +24,17 @@ const WAITING: usize = 32;
 /// Threads that read.
 const READERS: usize = 2;
 
-type Job = Box<dyn FnOnce(&Known) + Send>;
+type Job = Box<dyn FnOnce(&ApiContext) + Send>;
 
-/// What its threads know.
-pub(super) struct Known {
+/// What the threads answer requests with.
+pub(super) struct ApiContext {
     pub answer: Arc<dyn Answer>,
     pub rates: Arc<Rates>,
     pub events: Events,
     seal: hmac::Key,
 }
 
-impl Known {
+impl ApiContext {
     /// What tells one configuration from another, and nothing of its secrets; as long as the daemon
     /// lives.
     pub fn etag(&self, raw: &str) -> String {
@@ -42,47 +42,48 @@ impl Known {
     }
 }
 
-pub(super) struct Desk {
+/// The threads, by the queues that lead to them.
+pub(super) struct RequestThreads {
     reading: SyncSender<Job>,
     writing: SyncSender<Job>,
 }
 
-impl Desk {
-    pub fn start(answer: Arc<dyn Answer>, rates: Arc<Rates>) -> io::Result<Desk> {
+impl RequestThreads {
+    pub fn start(answer: Arc<dyn Answer>, rates: Arc<Rates>) -> io::Result<RequestThreads> {
         let seal = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the machine has no random numbers"))?;
-        let known = Arc::new(Known { answer, rates, events: Events::default(), seal });
+        let context = Arc::new(ApiContext { answer, rates, events: Events::default(), seal });
         let (reading, inbox) = sync_channel(WAITING);
         let inbox = Arc::new(Mutex::new(inbox));
         for _ in 0..READERS {
-            work("api-read", known.clone(), inbox.clone())?;
+            work("api-read", context.clone(), inbox.clone())?;
         }
         let (writing, inbox) = sync_channel(WAITING);
-        work("api-write", known.clone(), Arc::new(Mutex::new(inbox)))?;
-        let watched = known.clone();
+        work("api-write", context.clone(), Arc::new(Mutex::new(inbox)))?;
+        let watched = context.clone();
         thread::Builder::new().name("api-events".to_owned()).spawn(move || {
             less_urgent();
             confine::client();
             super::events::watch(&watched);
         })?;
-        Ok(Desk { reading, writing })
+        Ok(RequestThreads { reading, writing })
     }
 
     /// Has something done by one of the threads.
     pub async fn ask<T: Send + 'static>(
         &self,
         writes: bool,
-        job: impl FnOnce(&Known) -> T + Send + 'static,
+        job: impl FnOnce(&ApiContext) -> T + Send + 'static,
     ) -> Result<T, Problem> {
         let (sender, answer) = oneshot::channel();
-        let job: Job = Box::new(move |known| drop(sender.send(job(known))));
+        let job: Job = Box::new(move |context| drop(sender.send(job(context))));
         let queue = if writes { &self.writing } else { &self.reading };
         queue.try_send(job).map_err(|_| Kind::Busy.because("too many requests wait already"))?;
         answer.await.map_err(|_| Kind::Failed.because("the router made a mistake: its log tells more"))
     }
 }
 
-fn work(name: &str, known: Arc<Known>, inbox: Arc<Mutex<Receiver<Job>>>) -> io::Result<()> {
+fn work(name: &str, context: Arc<ApiContext>, inbox: Arc<Mutex<Receiver<Job>>>) -> io::Result<()> {
     let body = move || {
         less_urgent();
         confine::client();
@@ -90,7 +91,7 @@ fn work(name: &str, known: Arc<Known>, inbox: Arc<Mutex<Receiver<Job>>>) -> io::
             let next = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(job) = next else { return };
             // Who asked is told by the answer that does not come; the next one is served.
-            let _ = catch_unwind(AssertUnwindSafe(|| job(&known)));
+            let _ = catch_unwind(AssertUnwindSafe(|| job(&context)));
         }
     };
     thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)

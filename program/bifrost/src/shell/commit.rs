@@ -5,8 +5,8 @@ use candidate::{Document, Word, changes, quote};
 use super::ShellError;
 use super::configure::After;
 use super::editing::{Editing, behind, now, read};
-use super::kept::Kept;
 use super::session::{Session, meant};
+use super::user_state::SavedCandidate;
 use crate::command::{minutes, origin};
 use crate::control::{CommitRequest, Committed, Request, Text};
 
@@ -67,7 +67,7 @@ impl Session {
         let how = How::of(words)?;
         let history = self.history()?;
         if !how.force && editing.is_behind(self)? {
-            let told = behind(&history, editing.kept.revision).replace("\n# ", "\n");
+            let told = behind(&history, editing.saved.revision).replace("\n# ", "\n");
             return Err(ShellError::said(format!("{told}\nor `commit force` puts it in force as it is")));
         }
         if !editing.differs() && !history.disk_differs {
@@ -76,11 +76,11 @@ impl Session {
         }
         let text = editing.document.text().to_owned();
         // Who may not read the file knows its revision.
-        let made_from = Some(editing.kept.base.clone()).filter(|_| read(&editing.file).is_some());
+        let made_from = Some(editing.saved.base.clone()).filter(|_| read(&editing.file).is_some());
         let request = CommitRequest {
             what: Text::File { name: "candidate".to_owned(), text: text.clone() },
             check: true,
-            base: editing.kept.revision.filter(|_| made_from.is_none()),
+            base: editing.saved.revision.filter(|_| made_from.is_none()),
             running: None,
             force: how.force,
             confirmed: how.confirmed,
@@ -100,8 +100,9 @@ impl Session {
         let done: Committed =
             self.connect()?.ask(&Request::Commit(CommitRequest { check: false, running, ..request }))?;
         println!("{}", done.done.replace("`bifrost confirm`", "`confirm`"));
-        editing.kept = Kept { revision: done.revision.or(editing.kept.revision), base: text.clone(), text };
-        editing.keep(&self.shelf)?;
+        editing.saved =
+            SavedCandidate { revision: done.revision.or(editing.saved.revision), base: text.clone(), text };
+        editing.keep(&self.user_state)?;
         if how.and_quit { Ok(After::Operate) } else { Ok(After::Here) }
     }
 
@@ -109,11 +110,11 @@ impl Session {
     pub(super) fn rebase(&self, editing: &mut Editing) -> Result<(), ShellError> {
         let history = self.history()?;
         let theirs = now(self, &editing.file)?;
-        if theirs == editing.kept.base {
+        if theirs == editing.saved.base {
             println!("the candidate is made from what is there");
             return Ok(());
         }
-        let base = Document::parse(&editing.kept.base)?.tree();
+        let base = Document::parse(&editing.saved.base)?.tree();
         let mine = changes(&base, &editing.document.tree());
         let others = changes(&base, &Document::parse(&theirs)?.tree());
         let mut document = Document::parse(&theirs)?;
@@ -140,9 +141,10 @@ impl Session {
         for line in &failed {
             println!("could not be done again: {line}");
         }
-        editing.kept = Kept { revision: history.running, base: theirs, text: document.text().to_owned() };
+        editing.saved =
+            SavedCandidate { revision: history.running, base: theirs, text: document.text().to_owned() };
         editing.document = document;
-        editing.keep(&self.shelf)?;
+        editing.keep(&self.user_state)?;
         println!("{} change(s) to what is there now: `show | compare`", editing.changes()?.len());
         Ok(())
     }

@@ -60,14 +60,14 @@ impl Session {
         line: &str,
         words: Vec<Word>,
     ) -> Result<Next, ShellError> {
-        let done = editing.renew(&self.shelf).and_then(|()| self.configured(&mut editing, line, words));
+        let done = editing.renew(&self.user_state).and_then(|()| self.configured(&mut editing, line, words));
         match done {
             Ok(After::Here) => {
                 self.editing = Some(editing);
                 Ok(Next::Line)
             }
             Ok(After::Operate) => {
-                editing.leave(&self.shelf);
+                editing.leave(&self.user_state);
                 self.lock = None;
                 Ok(Next::Line)
             }
@@ -101,12 +101,12 @@ impl Session {
         match name {
             "set" | "delete" | "insert" | "copy" | "rename" | "annotate" => {
                 editing.document.run(&editing.above, &format!("{name}{rest_of_line}"))?;
-                editing.keep(&self.shelf)?;
+                editing.keep(&self.user_state)?;
             }
             "no" => {
                 self.hint(&format!("delete{rest_of_line}"));
                 editing.document.run(&editing.above, &format!("delete{rest_of_line}"))?;
-                editing.keep(&self.shelf)?;
+                editing.keep(&self.user_state)?;
             }
             "edit" => editing.above = editing.document.section(&editing.above, &words[1..])?,
             "up" => {
@@ -156,7 +156,7 @@ impl Session {
             "rebase" => self.rebase(editing)?,
             "load" => {
                 load(editing, &words[1..])?;
-                editing.keep(&self.shelf)?;
+                editing.keep(&self.user_state)?;
                 println!("{} change(s)", editing.changes()?.len());
             }
             _ => save(editing, &words[1..])?,
@@ -190,9 +190,9 @@ impl Session {
     }
 
     fn discard(&self, editing: &mut Editing) -> Result<(), ShellError> {
-        editing.kept = fresh(self, &self.history()?)?;
-        editing.document = Document::parse(&editing.kept.text)?;
+        editing.saved = fresh(self, &self.history()?)?;
+        editing.document = Document::parse(&editing.saved.text)?;
         editing.above.clear();
-        editing.keep(&self.shelf)
+        editing.keep(&self.user_state)
     }
 }

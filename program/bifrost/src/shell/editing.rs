@@ -6,16 +6,16 @@ use candidate::{Document, changes, lines};
 use config::secrets;
 
 use super::ShellError;
-use super::kept::{Kept, Shelf};
 use super::pipe::Form;
 use super::session::Session;
+use super::user_state::{SavedCandidate, UserState};
 use crate::control::History;
 
 /// A candidate being edited.
 pub(super) struct Editing {
     /// The daemon's file.
     pub file: String,
-    pub kept: Kept,
+    pub saved: SavedCandidate,
     /// Its text, as a document.
     pub document: Document,
     /// Where in it: the words of a section.
@@ -31,15 +31,15 @@ impl Editing {
     pub fn begin(session: &Session, private: bool) -> Result<Editing, ShellError> {
         let history = session.history()?;
         let file = history.file.clone();
-        if let Some(kept) = session.shelf.load(&file)?.filter(|_| !private) {
+        if let Some(kept) = session.user_state.load(&file)?.filter(|_| !private) {
             let document = Document::parse(&kept.text)?;
-            let editing = Editing { file, kept, document, above: Vec::new(), private };
+            let editing = Editing { file, saved: kept, document, above: Vec::new(), private };
             let count = editing.changes()?.len();
             eprintln!(
                 "# your candidate of before: {count} change(s); `show | compare` shows them, `discard` drops them"
             );
             if editing.is_behind(session)? {
-                eprintln!("# {}", behind(&history, editing.kept.revision));
+                eprintln!("# {}", behind(&history, editing.saved.revision));
             }
             return Ok(editing);
         }
@@ -50,45 +50,48 @@ impl Editing {
             );
         }
         let document = Document::parse(&kept.text)?;
-        Ok(Editing { file, kept, document, above: Vec::new(), private })
+        Ok(Editing { file, saved: kept, document, above: Vec::new(), private })
     }
 
     /// The set-lines and delete-lines of what was changed, secrets covered.
     pub fn changes(&self) -> Result<Vec<String>, ShellError> {
-        changed(&self.kept.base, self.document.text())
+        changed(&self.saved.base, self.document.text())
     }
 
     /// Whether anything was changed.
     pub fn differs(&self) -> bool {
-        self.kept.base != self.document.text()
+        self.saved.base != self.document.text()
     }
 
     /// What is said when configure mode is left.
-    pub fn leave(&self, shelf: &Shelf) {
+    pub fn leave(&self, user_state: &UserState) {
         if self.private && self.differs() {
             eprintln!("# what was not committed of your private candidate is gone");
         } else if self.differs() {
             let count = self.changes().map_or(1, |changes| changes.len());
-            eprintln!("# your candidate is kept ({}): {count} change(s) that are not committed", shelf.name);
+            eprintln!(
+                "# your candidate is kept ({}): {count} change(s) that are not committed",
+                user_state.name
+            );
         }
     }
 
     /// Keeps what was changed, where the other sessions of the same person find it.
-    pub fn keep(&mut self, shelf: &Shelf) -> Result<(), ShellError> {
-        self.kept.text = self.document.text().to_owned();
+    pub fn keep(&mut self, user_state: &UserState) -> Result<(), ShellError> {
+        self.saved.text = self.document.text().to_owned();
         match self.private {
             true => Ok(()),
-            false => shelf.keep(&self.file, Some(&self.kept).filter(|_| self.differs())),
+            false => user_state.keep(&self.file, Some(&self.saved).filter(|_| self.differs())),
         }
     }
 
     /// Takes over what another session of the same person has done.
-    pub fn renew(&mut self, shelf: &Shelf) -> Result<(), ShellError> {
-        match shelf.load(&self.file)? {
-            Some(kept) if kept != self.kept && !self.private => {
+    pub fn renew(&mut self, user_state: &UserState) -> Result<(), ShellError> {
+        match user_state.load(&self.file)? {
+            Some(kept) if kept != self.saved && !self.private => {
                 eprintln!("# another session of yours has changed the candidate");
                 self.document = Document::parse(&kept.text)?;
-                self.kept = kept;
+                self.saved = kept;
             }
             _ => {}
         }
@@ -97,7 +100,7 @@ impl Editing {
 
     /// Whether something else is in the daemon's file by now than what the candidate was made from.
     pub fn is_behind(&self, session: &Session) -> Result<bool, ShellError> {
-        Ok(now(session, &self.file)? != self.kept.base)
+        Ok(now(session, &self.file)? != self.saved.base)
     }
 }
 
@@ -118,9 +121,9 @@ pub(super) fn read(file: &str) -> Option<String> {
 }
 
 /// A candidate without a change.
-pub(super) fn fresh(session: &Session, history: &History) -> Result<Kept, ShellError> {
+pub(super) fn fresh(session: &Session, history: &History) -> Result<SavedCandidate, ShellError> {
     let base = now(session, &history.file)?;
-    Ok(Kept { revision: history.running, text: base.clone(), base })
+    Ok(SavedCandidate { revision: history.running, text: base.clone(), base })
 }
 
 /// What is said of a candidate whose base is no longer there.

@@ -15,13 +15,13 @@ mod complete;
 mod configure;
 mod editing;
 mod foreign;
-mod kept;
 mod lock;
 mod operate;
 mod output;
 mod pipe;
 mod prompt;
 mod session;
+mod user_state;
 mod views;
 
 use std::io::{BufRead, IsTerminal};

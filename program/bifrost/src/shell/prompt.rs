@@ -87,8 +87,8 @@ pub(super) fn run(session: Session) -> Result<ExitCode, Failure> {
     let asked = Arc::new(AtomicBool::new(false));
     let question = EventHandler::Conditional(Box::new(Question(asked.clone())));
     editor.bind_sequence(KeyEvent::from('?'), question);
-    let _ = session.shelf.make();
-    let lines = session.shelf.lines();
+    let _ = session.user_state.make();
+    let lines = session.user_state.lines();
     let _ = editor.load_history(&lines);
     let session = Rc::new(RefCell::new(session));
     editor.set_helper(Some(Shell(session.clone())));

@@ -6,8 +6,8 @@ use candidate::{Word, quote, split};
 
 use super::ShellError;
 use super::editing::Editing;
-use super::kept::Shelf;
 use super::pipe::Pipes;
+use super::user_state::UserState;
 use crate::control::{Client, History, Request};
 
 /// What comes after a line.
@@ -24,7 +24,7 @@ pub(super) struct Session {
     /// Where the daemon listens.
     pub socket: PathBuf,
     /// Where the administrator's own things are.
-    pub shelf: Shelf,
+    pub user_state: UserState,
     /// Somebody sits in front of it.
     pub on_terminal: bool,
     /// The candidate, in configure mode.
@@ -37,7 +37,7 @@ impl Session {
     pub fn new(socket: &Path, state: Option<PathBuf>, on_terminal: bool) -> Session {
         Session {
             socket: socket.to_owned(),
-            shelf: Shelf::new(state),
+            user_state: UserState::new(state),
             on_terminal,
             editing: None,
             lock: None,
@@ -69,7 +69,7 @@ impl Session {
     /// What is said at the end.
     pub fn close(&mut self) {
         if let Some(editing) = self.editing.take() {
-            editing.leave(&self.shelf);
+            editing.leave(&self.user_state);
         }
     }
 

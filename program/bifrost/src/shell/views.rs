@@ -8,10 +8,10 @@ use config::secrets;
 
 use super::ShellError;
 use super::editing::{Editing, behind, formed, now};
-use super::kept::write;
 use super::output;
 use super::pipe::{Form, Pipes};
 use super::session::Session;
+use super::user_state::write;
 use crate::command::args::Origin;
 use crate::command::import::gather;
 use crate::control::{Request, Text};
@@ -49,8 +49,8 @@ impl Session {
         };
         let mine = editing.document.text();
         let [before, after] = match with {
-            "" => secrets::covered_both(&editing.kept.base, mine),
-            "theirs" => secrets::covered_both(&editing.kept.base, &now(self, &editing.file)?),
+            "" => secrets::covered_both(&editing.saved.base, mine),
+            "theirs" => secrets::covered_both(&editing.saved.base, &now(self, &editing.file)?),
             with => {
                 let version = match (with, with.strip_prefix("revision ").unwrap_or(with).parse()) {
                     ("running", _) => Text::Running,
@@ -85,17 +85,17 @@ impl Session {
     pub(super) fn status(&self, editing: &Editing, pipes: &Pipes) -> Result<(), ShellError> {
         let history = self.history()?;
         let from = editing
-            .kept
+            .saved
             .revision
             .map_or("what was never committed".to_owned(), |number| format!("revision {number}"));
         let mut text = format!(
             "candidate of {}: {} change(s) to {from} of {}\n",
-            self.shelf.name,
+            self.user_state.name,
             editing.changes()?.len(),
             editing.file
         );
         if editing.is_behind(self)? {
-            text += &(behind(&history, editing.kept.revision).replace("\n# ", "\n") + "\n");
+            text += &(behind(&history, editing.saved.revision).replace("\n# ", "\n") + "\n");
         }
         if let Some(waits) = history.waits {
             let time = notation::lasting(waits.seconds, " ");

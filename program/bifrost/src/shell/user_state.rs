@@ -13,7 +13,7 @@ use super::ShellError;
 
 /// A candidate as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct SavedCandidate {
     /// The revision that it was made from, if that had one.
     pub revision: Option<u64>,
     /// The text that it was made from.
@@ -22,15 +22,15 @@ pub(super) struct Kept {
     pub text: String,
 }
 
-/// Where things are kept.
-pub(super) struct Shelf {
+/// The folder of what is kept of one administrator.
+pub(super) struct UserState {
     folder: PathBuf,
-    /// Who sits here.
+    /// Whose it is.
     pub name: String,
 }
 
-impl Shelf {
-    pub fn new(folder: Option<PathBuf>) -> Shelf {
+impl UserState {
+    pub fn new(folder: Option<PathBuf>) -> UserState {
         let user = nix::unistd::geteuid();
         let name_of = |id: nix::unistd::Uid| {
             nix::unistd::User::from_uid(id).ok().flatten().map_or(id.to_string(), |user| user.name)
@@ -46,7 +46,7 @@ impl Shelf {
                 .map_or_else(|| home().join(".local/state"), PathBuf::from)
                 .join("bifrost"),
         });
-        Shelf { folder, name }
+        UserState { folder, name }
     }
 
     /// The file of the lines that were typed.
@@ -59,7 +59,7 @@ impl Shelf {
     }
 
     /// The candidate for a daemon's file.
-    pub fn load(&self, file: &str) -> Result<Option<Kept>, ShellError> {
+    pub fn load(&self, file: &str) -> Result<Option<SavedCandidate>, ShellError> {
         let path = self.path(file);
         let wrong = |error: String| {
             ShellError::said(format!("{}: cannot read your candidate: {error}", path.display()))
@@ -72,7 +72,7 @@ impl Shelf {
     }
 
     /// Keeps it, or forgets it.
-    pub fn keep(&self, file: &str, kept: Option<&Kept>) -> Result<(), ShellError> {
+    pub fn keep(&self, file: &str, kept: Option<&SavedCandidate>) -> Result<(), ShellError> {
         let path = self.path(file);
         let done = match kept {
             None => match fs::remove_file(&path) {

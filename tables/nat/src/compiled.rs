@@ -28,7 +28,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The address that the port lends to masqueraded packets.
+    /// The address that the port leases to masqueraded packets.
     pub(crate) fn address(&self, ipv4: bool) -> Option<[u8; 16]> {
         let usable = |address: &&IpAddr| match address {
             IpAddr::V4(address) => ipv4 && !address.is_link_local(),
@@ -224,11 +224,11 @@ impl Compiled {
             && within(destination, &flow.destination)
     }
 
-    /// The scope of mappings by this rule, with an address that a port lends it.
-    pub fn scope(&self, lent: &[u8; 16]) -> Scope {
-        let lends = matches!(self.rule.action, Action::Masquerade(_));
-        let lent = if lends { wire::flow_hash6(u128::from_be_bytes(*lent), 0, 0, 0) } else { 0 };
-        Scope { rule: self.scope, lent }
+    /// The scope of mappings by this rule, with the address that a port leases to it.
+    pub fn scope(&self, address: &[u8; 16]) -> Scope {
+        let leases = matches!(self.rule.action, Action::Masquerade(_));
+        let leased = if leases { wire::flow_hash6(u128::from_be_bytes(*address), 0, 0, 0) } else { 0 };
+        Scope { rule: self.scope, leased }
     }
 
     /// Whether the rule may have given an endpoint outside to one inside.

@@ -57,7 +57,7 @@ pub mod ftp;
 mod header64;
 mod icmp;
 mod inward;
-mod lent;
+mod leased;
 mod mapping;
 mod mss;
 mod nat;

@@ -55,8 +55,8 @@ pub(crate) struct Inside {
 pub(crate) struct Scope {
     /// Stands for a rule, as long as it says the same.
     pub rule: u32,
-    /// Stands for the address of a port, where the rule takes that.
-    pub lent: u32,
+    /// Stands for the leased address of a port, where the rule takes that.
+    pub leased: u32,
 }
 
 /// One mapping.
@@ -402,7 +402,7 @@ mod tests {
 
     fn inside(host: u8, port: u16, class: Class) -> Inside {
         let endpoint = Endpoint { address: wire::headers::mapped([10, 0, 0, host]), port };
-        Inside { endpoint, class, table: 0, scope: Scope { rule: 1, lent: 0 } }
+        Inside { endpoint, class, table: 0, scope: Scope { rule: 1, leased: 0 } }
     }
 
     fn pool(addresses: u64, ports: RangeInclusive<u16>, paired: bool) -> Wanted<'static> {

@@ -15,8 +15,8 @@ use crate::shortage::Shortages;
 use crate::space::Class;
 use crate::{Clamp, Prefix64};
 
-/// New mappings of packets that are only thought of: more than one packet can need.
-const IMAGINED: usize = 64;
+/// Room for the new mappings of a dry run: more than one packet can need.
+const FOR_DRY_RUN: usize = 64;
 
 /// Rules and mappings.
 pub struct Nat {
@@ -101,7 +101,7 @@ impl Nat {
             self.mappings.behind(&outside, Class::of(packet.protocol)?)
         };
         let live = [self.mappings.of_host(&packet.source), called.filter_map(behind).collect()].concat();
-        for_dry_run.mappings.set_capacity(live.len() + IMAGINED);
+        for_dry_run.mappings.set_capacity(live.len() + FOR_DRY_RUN);
         live.iter().for_each(|mapping| for_dry_run.mappings.adopt(mapping));
         *for_dry_run.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         for_dry_run

@@ -37,7 +37,7 @@ impl Frames {
     /// Marks a chunk as leased; its offset, or `None` if it is not of this memory. The caller owned
     /// it, and no more does.
     #[inline]
-    pub(super) fn lend(&mut self, chunk: NonNull<u8>) -> Option<u64> {
+    pub(super) fn lease(&mut self, chunk: NonNull<u8>) -> Option<u64> {
         let offset = self.offset(chunk.as_ptr());
         if offset >= self.span.bytes() {
             return None;
@@ -175,14 +175,14 @@ mod tests {
         Frames::new(span)
     }
 
-    fn lend(frames: &mut Frames) -> u64 {
-        frames.lend(pool::take().unwrap()).unwrap()
+    fn lease(frames: &mut Frames) -> u64 {
+        frames.lease(pool::take().unwrap()).unwrap()
     }
 
     #[test]
     fn a_descriptor_counts_only_once() {
         let mut frames = frames();
-        let at = lend(&mut frames);
+        let at = lease(&mut frames);
         assert_eq!(frames.received(&descriptor(at + 256, 60, false), PORT).unwrap().len(), 60);
         assert!(frames.received(&descriptor(at + 256, 60, false), PORT).is_none());
         frames.sent(at);
@@ -193,7 +193,7 @@ mod tests {
     fn bytes_outside_the_chunk_are_refused_and_the_chunk_comes_home() {
         let mut frames = frames();
         for (offset, len) in [(0, 60), (63, 1), (64, 4033), (4095, 2), (256, u32::MAX)] {
-            let at = lend(&mut frames);
+            let at = lease(&mut frames);
             assert!(frames.received(&descriptor(at + offset, len, false), PORT).is_none());
             assert_eq!(pool::available(), CHUNKS);
         }
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_broken_chain_costs_that_packet_and_no_other() {
         let mut frames = frames();
-        let parts: Vec<u64> = (0..5).map(|_| lend(&mut frames)).collect();
+        let parts: Vec<u64> = (0..5).map(|_| lease(&mut frames)).collect();
         assert!(frames.received(&descriptor(parts[0] + 256, 3840, true), PORT).is_none());
         assert!(frames.received(&descriptor(7, 3840, true), PORT).is_none());
         assert!(frames.received(&descriptor(parts[1] + 256, 100, true), PORT).is_none());
@@ -228,7 +228,7 @@ mod tests {
             match random() % 8 {
                 0..=3 => {
                     if let Some(chunk) = pool::take() {
-                        frames.lend(chunk).unwrap();
+                        frames.lease(chunk).unwrap();
                     }
                 }
                 4 => frames.sent(random() % (CHUNKS * CHUNK) as u64),

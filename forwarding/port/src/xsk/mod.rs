@@ -154,7 +154,7 @@ impl Xsk {
         let mut added = 0;
         while added < room {
             let Some(chunk) = pool::take() else { break };
-            let Some(offset) = self.frames.lend(chunk) else {
+            let Some(offset) = self.frames.lease(chunk) else {
                 // Of other memory: this thread installed another pool than the socket was opened
                 // with. SAFETY: just taken from the pool, and not leased.
                 unsafe { pool::give(chunk) };
@@ -289,7 +289,7 @@ impl Queue for Xsk {
             packet.into_segments(|chunk, head, len| {
                 left -= 1;
                 // The chunk is of this memory: `is_home` has looked.
-                let Some(offset) = self.frames.lend(chunk) else { return };
+                let Some(offset) = self.frames.lease(chunk) else { return };
                 let options = if left == 0 { 0 } else { libc::XDP_PKT_CONTD };
                 let addr = offset + u64::from(head);
                 self.tx.push(libc::xdp_desc { addr, len: u32::from(len), options });

@@ -1,4 +1,4 @@
-//! Addresses that ports lend to masqueraded flows, and flows that have lost theirs.
+//! Addresses that ports lease to masqueraded flows, and flows that have lost theirs.
 //!
 //! A flow keeps what it has been given, but nobody answers to an address that its port has no more
 //! (another lease, a line that was dialled anew), nor by another line than the one whose address it
@@ -44,15 +44,15 @@ impl Nat {
             true => set.ports.iter().any(|port| port.owns(&leaving.source)),
             false => set.port(now).is_some_and(|port| port.owns(&leaving.source)),
         };
-        !owned && leaving.source != original.source && self.is_lent(&set, original, leaving, [input, began])
+        !owned && leaving.source != original.source && self.is_leased(&set, original, leaving, [input, began])
     }
 
     /// Whether masquerading gave it the address that it leaves with.
-    fn is_lent(&self, set: &Ruleset, original: &Tuple, leaving: &Tuple, [input, output]: [u16; 2]) -> bool {
+    fn is_leased(&self, set: &Ruleset, original: &Tuple, leaving: &Tuple, [input, output]: [u16; 2]) -> bool {
         let outside = Endpoint { address: leaving.source, port: leaving.source_port };
         let mapping = Class::of(leaving.protocol).and_then(|class| self.mappings().behind(&outside, class));
         if let Some(mapping) = mapping {
-            return mapping.inside.scope.lent != 0;
+            return mapping.inside.scope.leased != 0;
         }
         // Of what has no ports nobody keeps a book, and of what lived before a restart none is left
         // if no port had the address any more. It is known by what would be done to it now.

@@ -182,7 +182,8 @@ impl Audit {
             return;
         }
         let all = tables.iter().map(|(table, prefix, _)| Place { table, prefix });
-        let extra: Vec<Place> = all.filter(|place| programmer.recipe_of(*place, model).is_none()).collect();
+        let extra: Vec<Place> =
+            all.filter(|place| programmer.next_hop_key_of(*place, model).is_none()).collect();
         for place in extra {
             programmer::remove(tables, place);
             let prefix = place.prefix;

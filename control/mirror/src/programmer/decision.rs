@@ -28,7 +28,7 @@ use std::net::IpAddr;
 
 impl Programmer {
     /// What must be written at the place, shields included.
-    pub fn recipe_of(&self, place: Place, model: &Model) -> Option<NextHopKey> {
+    pub fn next_hop_key_of(&self, place: Place, model: &Model) -> Option<NextHopKey> {
         if self.shields.contains(&place) {
             return Some(NextHopKey::Linux);
         }

@@ -18,7 +18,7 @@ struct Hop {
 /// All next hops.
 #[derive(Default)]
 pub(crate) struct Hops {
-    by_recipe: HashMap<NextHopKey, NextHopId>,
+    by_key: HashMap<NextHopKey, NextHopId>,
     by_target: HashMap<TargetId, SmallVec<[NextHopId; 1]>>,
     hops: HashMap<NextHopId, Hop>,
     pub adjacencies: Adjacencies,
@@ -33,7 +33,7 @@ impl Hops {
         ports: &Ports,
         tables: &mut Tables,
     ) -> Result<NextHopId, FibError> {
-        if let Some(id) = self.by_recipe.get(&next_hop_key)
+        if let Some(id) = self.by_key.get(&next_hop_key)
             && let Some(hop) = self.hops.get_mut(id)
         {
             hop.prefixes += 1;
@@ -41,7 +41,7 @@ impl Hops {
         }
         // Linux takes what is not yet resolved.
         let id = tables.add_next_hop(&NextHop::Punt)?;
-        self.by_recipe.insert(next_hop_key, id);
+        self.by_key.insert(next_hop_key, id);
         if let NextHopKey::Target { target, .. } = next_hop_key {
             model.routes.targets.retain(target);
             self.by_target.entry(target).or_default().push(id);
@@ -68,7 +68,7 @@ impl Hops {
         for key in &hop.adjacencies {
             self.adjacencies.release(key, id, tables);
         }
-        self.by_recipe.remove(&hop.next_hop_key);
+        self.by_key.remove(&hop.next_hop_key);
         if let NextHopKey::Target { target, .. } = hop.next_hop_key {
             if let Some(ids) = self.by_target.get_mut(&target) {
                 ids.retain(|other| *other != id);
@@ -152,7 +152,7 @@ impl Hops {
 
     /// The next hop of a key in use.
     pub fn find(&self, next_hop_key: &NextHopKey) -> Option<NextHopId> {
-        self.by_recipe.get(next_hop_key).copied()
+        self.by_key.get(next_hop_key).copied()
     }
 
     /// The key of a next hop in use, and how many prefixes use it.

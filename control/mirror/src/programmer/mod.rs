@@ -411,7 +411,7 @@ impl Programmer {
     /// Whether the tables hold at a place what the model says.
     pub fn is_programmed(&self, place: Place, model: &Model, tables: &Tables) -> bool {
         let has = at(tables, place);
-        match self.recipe_of(place, model) {
+        match self.next_hop_key_of(place, model) {
             Some(next_hop_key) => has.is_some() && has == self.hops.find(&next_hop_key),
             None => has.is_none(),
         }
@@ -431,7 +431,7 @@ impl Programmer {
                 }
             }
         }
-        let Some(next_hop_key) = self.recipe_of(place, model) else {
+        let Some(next_hop_key) = self.next_hop_key_of(place, model) else {
             if let Some(old) = remove(tables, place) {
                 self.written[usize::from(prefix.addr().is_ipv6())] -= 1;
                 self.hops.release(old, model, tables);

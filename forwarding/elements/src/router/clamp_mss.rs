@@ -54,7 +54,9 @@ impl ClampMss {
     #[cold]
     fn clamp(&self, context: &mut WorkerContext, packet: &mut Packet) {
         let Some(nat) = context.nat.clone() else { return };
-        let Some((headers, towards)) = context.note(packet).map(|note| (note.headers, note.towards)) else {
+        let Some((headers, towards)) =
+            context.metadata(packet).map(|metadata| (metadata.headers, metadata.towards))
+        else {
             return;
         };
         // It may leave in the other family than it came in, and each has headers of its own.
@@ -83,8 +85,8 @@ impl Element for ClampMss {
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let mut context = self.context.lock();
         for packet in batch.packets_mut() {
-            let opens = context.note(packet).is_some_and(|note| {
-                note.headers.protocol == protocol::TCP && note.headers.tcp_flags & tcp::flag::SYN != 0
+            let opens = context.metadata(packet).is_some_and(|metadata| {
+                metadata.headers.protocol == protocol::TCP && metadata.headers.tcp_flags & tcp::flag::SYN != 0
             });
             if opens {
                 self.clamp(&mut context, packet);

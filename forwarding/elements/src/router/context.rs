@@ -1,11 +1,11 @@
 //! What the elements of one worker that judge packets know together.
 //!
 //! A packet's headers are read once, its flow is looked up once, and both are wanted by several
-//! elements: where it is tracked, filtered, translated. So what [`Track`](super::Track) finds out
-//! stands in a *note*, and the packet carries the note's number where Click has its destination
-//! annotation, which nothing between these elements touches. Notes are for one round; a note that
-//! is another packet's by now (for an operator's element kept the packet, or used the annotation)
-//! is known by the packet's place in memory, and is as good as none.
+//! elements: where it is tracked, filtered, translated. So [`Track`](super::Track) leaves what it
+//! finds out in the packet's *metadata*. The packet has the number of its slot where Click has its
+//! destination annotation, which nothing between these elements touches. A slot is for one round.
+//! One that is another packet's by now (an operator's element kept the packet, or used the
+//! annotation) is known by the packet's place in memory, and is as good as none.
 //!
 //! A worker's elements run one after the other, so the lock is never waited for: it costs a few
 //! cycles a batch.
@@ -22,8 +22,8 @@ use wire::Headers;
 use super::ControlConnections;
 use super::sample::{Samplers, Sampling};
 
-/// Notes of a round; when there are more packets in it, the first ones' are gone.
-const NOTES: usize = 4096;
+/// Slots for metadata in a round; when there are more packets in it, the first ones' are gone.
+const METADATA_SLOTS: usize = 4096;
 
 /// Records of mappings that may wait: what is made between two looks of the control thread at
 /// 100,000 a second.
@@ -69,7 +69,7 @@ pub struct WorkerContext {
     pub(super) otherwise: FlowState,
     /// What chooses packets for sFlow, if something does.
     pub(super) samplers: Option<Samplers>,
-    pub(super) notes: Vec<Metadata>,
+    pub(super) metadata: Vec<Metadata>,
     next: usize,
     pub(super) ended: Option<Arc<Ended>>,
 }
@@ -97,8 +97,8 @@ impl Ended {
 }
 
 impl Metadata {
-    /// Makes this, at `place`, the note of a packet of which nothing is known yet; its headers are
-    /// to be read. It is written where it stays, and only as far as need be: a note is three cache
+    /// Makes this, at `place`, the metadata of a packet of which nothing is known yet; its headers
+    /// are to be read. It is written where it stays, and only as far as need be: it has three cache
     /// lines.
     #[inline(always)]
     pub fn begin(&mut self, place: usize, packet: &mut Packet) {
@@ -111,36 +111,37 @@ impl Metadata {
 }
 
 impl WorkerContext {
-    /// Notes for the packets of a batch, one beside the other; where the first of them is.
+    /// Slots for the metadata of a batch, one beside the other; where the first of them is.
     #[inline]
     pub(super) fn reserve(&mut self, count: usize) -> usize {
-        let first = if self.next + count > NOTES { 0 } else { self.next };
+        let first = if self.next + count > METADATA_SLOTS { 0 } else { self.next };
         self.next = first + count;
-        if self.notes.len() < self.next {
-            self.notes.resize(NOTES, Metadata::default());
+        if self.metadata.len() < self.next {
+            self.metadata.resize(METADATA_SLOTS, Metadata::default());
         }
         first
     }
 
-    /// What is noted about a packet.
+    /// A packet's metadata.
     #[inline]
-    pub(super) fn note(&mut self, packet: &Packet) -> Option<&mut Metadata> {
+    pub(super) fn metadata(&mut self, packet: &Packet) -> Option<&mut Metadata> {
         let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
-        self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize)
+        self.metadata.get_mut(place).filter(|metadata| metadata.at == packet.network().as_ptr() as usize)
     }
 
     /// Where a packet really goes, if that is not what it says.
     #[inline]
     pub(super) fn towards(&mut self, packet: &Packet) -> Option<[u8; 16]> {
-        self.note(packet)?.towards
+        self.metadata(packet)?.towards
     }
 
-    /// The note of a packet with the access to the flow table.
+    /// The metadata of a packet with the access to the flow table.
     #[inline]
     pub(super) fn open(&mut self, packet: &Packet) -> (Option<&mut Metadata>, Option<&mut flow::Worker>) {
         let place = (u32::from_ne_bytes(packet.destination) as usize).wrapping_sub(1);
-        let note = self.notes.get_mut(place).filter(|note| note.at == packet.network().as_ptr() as usize);
-        (note, self.flows.as_mut())
+        let metadata =
+            self.metadata.get_mut(place).filter(|metadata| metadata.at == packet.network().as_ptr() as usize);
+        (metadata, self.flows.as_mut())
     }
 }
 
@@ -171,7 +172,7 @@ impl SharedContext {
             controls: 0,
             samplers: None,
             otherwise,
-            notes: Vec::new(),
+            metadata: Vec::new(),
             next: 0,
             ended: None,
         });
@@ -212,7 +213,7 @@ impl SharedContext {
         context
     }
 
-    /// Between two rounds: forgets the notes, and lets the flow table look after itself for a
+    /// Between two rounds: forgets the metadata, and lets the flow table look after itself for a
     /// moment. Whether it has more to do. `now` in steady nanoseconds.
     pub fn maintain(&self, now: u64) -> bool {
         if !self.0.taken.load(Ordering::Relaxed) {
@@ -238,7 +239,7 @@ impl SharedContext {
 
     /// Whether a packet of this round has been let pass by the rules for transit.
     pub fn has_judged(&self, packet: &Packet) -> bool {
-        self.lock().note(packet).is_some_and(|note| note.judged)
+        self.lock().metadata(packet).is_some_and(|metadata| metadata.judged)
     }
 
     /// The worker's thread never runs again: nobody need wait for it.

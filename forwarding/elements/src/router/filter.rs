@@ -188,15 +188,15 @@ impl Filter {
     #[inline(always)]
     fn known(&mut self, context: &mut WorkerContext, packet: &Packet) -> Option<(&Verdict, u16)> {
         let transit = self.transit;
-        let (Some(note), Some(flows)) = context.open(packet) else { return None };
-        let hit = note.hit.filter(|_| note.state != FlowState::Related)?;
+        let (Some(metadata), Some(flows)) = context.open(packet) else { return None };
+        let hit = metadata.hit.filter(|_| metadata.state != FlowState::Related)?;
         let verdict =
-            self.reader.verdict(flows.decision(&hit)).filter(|verdict| verdict.state == note.state)?;
+            self.reader.verdict(flows.decision(&hit)).filter(|verdict| verdict.state == metadata.state)?;
         if transit && verdict.output != packet.output {
             return None;
         }
-        note.judged |= transit;
-        Some((verdict, note.headers.length))
+        metadata.judged |= transit;
+        Some((verdict, metadata.headers.length))
     }
 
     /// Whether a packet is of what Linux alone sees both ways of. What was translated here has its
@@ -205,14 +205,14 @@ impl Filter {
         if context.flows.is_none() {
             return false;
         }
-        let Some(note) = context.note(packet) else { return false };
+        let Some(metadata) = context.metadata(packet) else { return false };
         if self.transit {
-            return packet.output == InterfaceId::NONE && !note.hit.is_some_and(|hit| hit.translated);
+            return packet.output == InterfaceId::NONE && !metadata.hit.is_some_and(|hit| hit.translated);
         }
-        if note.hit.is_some() {
+        if metadata.hit.is_some() {
             return false;
         }
-        let to = note.towards.unwrap_or(note.headers.destination);
+        let to = metadata.towards.unwrap_or(metadata.headers.destination);
         let to = V4::address(to).map_or_else(|| IpAddr::V6(to.into()), |four| IpAddr::V4(four.into()));
         let id = match is_by_rules(&self.view, packet) {
             true => self.steering.next_hop(&self.view, packet, context, to),
@@ -249,20 +249,20 @@ impl Filter {
         now: u64,
     ) -> Result<(), Reason> {
         let (nat, ended) = (context.nat.clone(), context.ended.clone());
-        let (Some(note), Some(flows)) = context.open(packet) else { return Ok(()) };
-        (note.mark, note.varies) = (judged.mark, judged.varies);
-        note.input = judged.rules[Hook::Input as usize];
+        let (Some(metadata), Some(flows)) = context.open(packet) else { return Ok(()) };
+        (metadata.mark, metadata.varies) = (judged.mark, judged.varies);
+        metadata.input = judged.rules[Hook::Input as usize];
         if !self.transit {
             return Ok(());
         }
-        note.judged = true;
+        metadata.judged = true;
         let table = beside::of_flows(&self.view.hops(), packet.input);
-        let original = Tuple::of(&note.headers, table);
+        let original = Tuple::of(&metadata.headers, table);
         let ports = [packet.input, packet.output].map(|port| port.0.min(flow::NO_PORT));
         // An error is none of the packets that the flow it quotes is made of.
-        if let (Some(hit), Some(nat)) = (&note.hit, &nat)
+        if let (Some(hit), Some(nat)) = (&metadata.hit, &nat)
             && hit.direction == Direction::Original
-            && note.state != FlowState::Related
+            && metadata.state != FlowState::Related
             && begins_anew(flows, nat, hit, &original, ports)
         {
             // What was translated has been judged, and aimed, as what it is no more: its next
@@ -270,14 +270,14 @@ impl Filter {
             if !flows.end(hit, End::Flushed) || hit.translated {
                 return Err(Reason::Untranslatable);
             }
-            (note.hit, note.state) = (None, FlowState::New);
+            (metadata.hit, metadata.state) = (None, FlowState::New);
         }
-        if note.hit.is_none() && (note.state == FlowState::New || note.expected) {
+        if metadata.hit.is_none() && (metadata.state == FlowState::New || metadata.expected) {
             // From here on it is a flow like others; ICMP errors stay related.
-            note.state = FlowState::New;
-            let headers = &note.headers;
+            metadata.state = FlowState::New;
+            let headers = &metadata.headers;
             let within = headers.protocol == protocol::TCP && headers.tcp_flags & tcp::flag::SYN == 0;
-            if let Some(nat) = nat.as_ref().filter(|_| within && note.aim.is_none())
+            if let Some(nat) = nat.as_ref().filter(|_| within && metadata.aim.is_none())
                 && ports[1] != flow::NO_PORT
                 && nat.is_of_target(&original)
             {
@@ -286,7 +286,9 @@ impl Filter {
                 return Err(Reason::Untranslatable);
             }
             let mut binding = match &nat {
-                Some(nat) => nat.bind(&original, note.aim.as_ref(), ports, now).map_err(super::refused)?,
+                Some(nat) => {
+                    nat.bind(&original, metadata.aim.as_ref(), ports, now).map_err(super::refused)?
+                }
                 None => None,
             };
             // Answers come by the interface that it leaves by, which another table may route.
@@ -303,7 +305,7 @@ impl Filter {
             binding.as_mut().and_then(|made| made.record.take()).into_iter().for_each(noted);
             let crosses = (answers != table && reply.is_none()).then(|| back(original.reversed()));
             let mut opening = Opening {
-                headers: &note.headers,
+                headers: &metadata.headers,
                 ip: packet.network(),
                 original,
                 reply: reply.or(crosses),
@@ -334,16 +336,16 @@ impl Filter {
             let translated = nat.as_ref().zip(binding.as_ref());
             match inserted {
                 Ok(Inserted::New(hit)) => {
-                    note.hit = Some(hit);
+                    metadata.hit = Some(hit);
                     if let Some((nat, binding)) = translated {
                         nat.count(binding);
                     }
                 }
                 Ok(Inserted::Existing(hit)) => {
                     if let flow::Tracked::Is(state) =
-                        flows.track(&hit, &note.headers, packet.network(), now, || true)
+                        flows.track(&hit, &metadata.headers, packet.network(), now, || true)
                     {
-                        (note.hit, note.state) = (Some(hit), called(state));
+                        (metadata.hit, metadata.state) = (Some(hit), called(state));
                     }
                 }
                 Err(flow::Refused::NotAnOpening) => {}
@@ -357,15 +359,15 @@ impl Filter {
                 }
             }
         }
-        if note.hit.is_none() && nat.is_some_and(|nat| nat.concerns(&original, ports)) {
+        if metadata.hit.is_none() && nat.is_some_and(|nat| nat.concerns(&original, ports)) {
             // Of no flow, and opening none: as it is it would show what is inside.
             return Err(Reason::Untranslatable);
         }
         // What is said of packets that do not belong to the flow is not kept for those that do.
-        let of_flow = !matches!(note.state, FlowState::Related | FlowState::Invalid);
-        if let Some(hit) = note.hit.filter(|_| !judged.varies && of_flow) {
+        let of_flow = !matches!(metadata.state, FlowState::Related | FlowState::Invalid);
+        if let Some(hit) = metadata.hit.filter(|_| !judged.varies && of_flow) {
             let Judged { rules, mark, dscp, .. } = *judged;
-            let verdict = Verdict { state: note.state, output: packet.output, rules, mark, dscp };
+            let verdict = Verdict { state: metadata.state, output: packet.output, rules, mark, dscp };
             flows.set_decision(&hit, self.reader.word(&verdict).unwrap_or(0));
         }
         Ok(())
@@ -413,27 +415,27 @@ fn gives_way(flows: &mut flow::Worker, taken: &Tuple) -> bool {
 /// What the rules for transit are shown of a packet: as it came, bound for where it really goes.
 /// What will be of the other family they know as it came.
 #[inline(always)]
-pub(super) fn bound(note: &Metadata, flows: Option<&flow::Worker>) -> Headers {
-    match note.towards.filter(|to| V4::address(*to).is_some() == (note.headers.version == 4)) {
-        Some(to) => redirected(note, flows, to),
-        None => note.headers,
+pub(super) fn bound(metadata: &Metadata, flows: Option<&flow::Worker>) -> Headers {
+    match metadata.towards.filter(|to| V4::address(*to).is_some() == (metadata.headers.version == 4)) {
+        Some(to) => redirected(metadata, flows, to),
+        None => metadata.headers,
     }
 }
 
 /// Whether the destination of a packet's flow is translated.
 #[inline(always)]
-fn has_dnat(note: &Metadata, flows: Option<&flow::Worker>) -> bool {
+fn has_dnat(metadata: &Metadata, flows: Option<&flow::Worker>) -> bool {
     let of_flow = |hit: Hit| flows.is_some_and(|flows| flows.original(&hit).has_dnat(&flows.reply(&hit)));
-    let (called, port) = (note.headers.destination, note.headers.destination_port);
-    let aimed = note.aim.is_some_and(|aim| (aim.address, aim.port) != (called, port));
-    aimed || note.hit.is_some_and(|hit| hit.translated && of_flow(hit))
+    let (called, port) = (metadata.headers.destination, metadata.headers.destination_port);
+    let aimed = metadata.aim.is_some_and(|aim| (aim.address, aim.port) != (called, port));
+    aimed || metadata.hit.is_some_and(|hit| hit.translated && of_flow(hit))
 }
 
 #[cold]
-fn redirected(note: &Metadata, flows: Option<&flow::Worker>, to: [u8; 16]) -> Headers {
-    let mut headers = Headers { destination: to, ..note.headers };
-    let hit = note.hit.filter(|hit| hit.translated && note.state != FlowState::Related);
-    let port = match (&note.aim, hit, flows) {
+fn redirected(metadata: &Metadata, flows: Option<&flow::Worker>, to: [u8; 16]) -> Headers {
+    let mut headers = Headers { destination: to, ..metadata.headers };
+    let hit = metadata.hit.filter(|hit| hit.translated && metadata.state != FlowState::Related);
+    let port = match (&metadata.aim, hit, flows) {
         (Some(aim), ..) => Some(aim.port),
         (None, Some(hit), Some(flows)) => Some(flows.leaving(&hit, hit.direction).destination_port),
         _ => None,
@@ -545,10 +547,10 @@ impl Element for Filter {
             if self.is_of_linux(context, packet) {
                 continue;
             }
-            // Without a note (an element before this one kept the packet) it is of no flow.
+            // Without metadata (an element before this one kept the packet) it is of no flow.
             let unnoted;
-            let (note, flows) = match context.open(packet) {
-                (Some(note), flows) => (&*note, flows.map(|flows| &*flows)),
+            let (metadata, flows) = match context.open(packet) {
+                (Some(metadata), flows) => (&*metadata, flows.map(|flows| &*flows)),
                 (None, _) => match headers(packet) {
                     Ok(headers) => {
                         unnoted = Metadata { headers, ..Metadata::default() };
@@ -562,18 +564,18 @@ impl Element for Filter {
             };
             let at = undecided.count;
             undecided.places[at] = index as u8;
-            undecided.headers[at] = if transit { bound(note, flows) } else { note.headers };
+            undecided.headers[at] = if transit { bound(metadata, flows) } else { metadata.headers };
             undecided.contexts[at] = rules::Context {
                 in_port: packet.input.0,
                 out_port: self.transit.then_some(packet.output.0),
-                state: note.state,
-                dnat: transit && has_dnat(note, flows),
-                mark: note.mark,
+                state: metadata.state,
+                dnat: transit && has_dnat(metadata, flows),
+                mark: metadata.mark,
             };
             undecided.judged[at] = Judged {
-                rules: [note.input, None, None],
-                mark: note.mark,
-                varies: note.varies,
+                rules: [metadata.input, None, None],
+                mark: metadata.mark,
+                varies: metadata.varies,
                 ..Judged::default()
             };
             undecided.count += 1;

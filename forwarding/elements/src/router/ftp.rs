@@ -107,8 +107,8 @@ fn pass(view: &View, context: &mut WorkerContext, packet: &mut Packet, now: u64)
     let (Some(connections), Some(nat)) = (context.ftp.clone(), context.nat.clone()) else { return Ok(()) };
     let translated =
         rewriting(view, context, packet).filter(|found| !found.error).map(|found| (found.seen, found.to));
-    let (Some(note), Some(flows)) = context.open(packet) else { return Ok(()) };
-    let Some(hit) = note.hit else { return Ok(()) };
+    let (Some(metadata), Some(flows)) = context.open(packet) else { return Ok(()) };
+    let Some(hit) = metadata.hit else { return Ok(()) };
     let original = flows.original(&hit);
     if !nat::Ftp::is_control(&original) || packet.segment_count() != 1 {
         return Ok(());
@@ -122,11 +122,11 @@ fn pass(view: &View, context: &mut WorkerContext, packet: &mut Packet, now: u64)
     let Remembered { flow, connection } = known.entry(original).or_default();
     *flow = hit.id();
     let begins = matches!(flows.phase(&hit), Some(Phase::Opening | Phase::Answered));
-    if begins && note.headers.tcp_flags & tcp::flag::SYN != 0 {
+    if begins && metadata.headers.tcp_flags & tcp::flag::SYN != 0 {
         // By the same ports as one before it, of which there may be something left.
         *connection = nat::Ftp::default();
     }
-    let (l3, headers) = (packet.l3(), note.headers);
+    let (l3, headers) = (packet.l3(), metadata.headers);
     let room = packet.tailroom().min(GROWTH);
     if packet.extend(room).is_none() {
         return Err(Reason::Untranslatable);
@@ -135,7 +135,7 @@ fn pass(view: &View, context: &mut WorkerContext, packet: &mut Packet, now: u64)
     let passed = connection.pass(packet.network_mut(), &headers, hit.direction, [&seen, &to], expect);
     let length = *passed.as_ref().unwrap_or(&usize::from(headers.length));
     packet.truncate(l3 + length);
-    note.headers.length = u16::try_from(length).unwrap_or(u16::MAX);
+    metadata.headers.length = u16::try_from(length).unwrap_or(u16::MAX);
     passed.map(drop).map_err(super::refused)
 }
 
@@ -149,7 +149,7 @@ impl Element for Ftp {
         if context.controls > 0 {
             let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
             for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-                if context.note(packet).is_some_and(|note| may_be_control(&note.headers))
+                if context.metadata(packet).is_some_and(|metadata| may_be_control(&metadata.headers))
                     && let Err(reason) = pass(&self.view, &mut context, packet, cx.now())
                 {
                     (wrong, reasons[index]) = (wrong | 1 << index, reason);

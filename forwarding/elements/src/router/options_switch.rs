@@ -82,7 +82,7 @@ impl Element for OptionsSwitch {
         if options != 0 {
             let mut context = self.context.lock();
             batch.take(options, |_, packet| {
-                let hit = context.note(&packet).and_then(|note| note.hit);
+                let hit = context.metadata(&packet).and_then(|metadata| metadata.hit);
                 if hit.is_some_and(|hit| hit.translated) && are_to_be_looked_at(packet.network()) {
                     cx.drop(packet, Reason::Untranslatable);
                 } else {

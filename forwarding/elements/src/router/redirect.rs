@@ -110,9 +110,9 @@ impl<F: Family> Redirect<F> {
         let Some(mut context) = self.context.as_ref().map(SharedContext::lock) else { return false };
         let Some(nat) = context.nat.clone() else { return false };
         let ports = [packet.input.0, packet.output.0];
-        context
-            .note(packet)
-            .is_some_and(|note| note.towards.is_some() || nat.concerns(&Tuple::of(&note.headers, 0), ports))
+        context.metadata(packet).is_some_and(|metadata| {
+            metadata.towards.is_some() || nat.concerns(&Tuple::of(&metadata.headers, 0), ports)
+        })
     }
 }
 

@@ -155,7 +155,10 @@ impl Reader {
     /// Whether a packet's addresses or ports are changed on its way.
     pub fn is_translated(&self, packet: &Packet) -> bool {
         let mut context = self.context.as_ref().map(SharedContext::lock);
-        context.as_mut().and_then(|context| context.note(packet)).is_some_and(|note| is_translated(note))
+        context
+            .as_mut()
+            .and_then(|context| context.metadata(packet))
+            .is_some_and(|metadata| is_translated(metadata))
     }
 
     /// Where a packet goes that came in by an interface that rules concern, to this address.
@@ -202,23 +205,24 @@ impl Reader {
     }
 }
 
-/// Whether the addresses or ports of a packet with this note are changed.
-fn is_translated(note: &Metadata) -> bool {
-    note.aim.is_some() || note.hit.is_some_and(|hit| hit.translated)
+/// Whether the addresses or ports of a packet with this metadata are changed.
+fn is_translated(metadata: &Metadata) -> bool {
+    metadata.aim.is_some() || metadata.hit.is_some_and(|hit| hit.translated)
 }
 
 /// A packet as rules see it; `None`: only Linux knows.
 fn shown(packet: &Packet, context: Option<&mut WorkerContext>) -> Option<Seen> {
     let read = Seen::read(packet.network(), packet.input.0);
-    let Some((Some(note), flows)) = context.map(|context| context.open(packet)) else { return read };
+    let Some((Some(metadata), flows)) = context.map(|context| context.open(packet)) else { return read };
     // Linux does not know what is translated here: it goes by what is known of it.
-    let read = read.or_else(|| is_translated(note).then(|| Seen::of(&note.headers, packet.input.0)))?;
-    let headers = bound(note, flows.as_deref());
+    let read =
+        read.or_else(|| is_translated(metadata).then(|| Seen::of(&metadata.headers, packet.input.0)))?;
+    let headers = bound(metadata, flows.as_deref());
     let bound = Seen::of(&headers, packet.input.0);
     let mut seen = Seen { destination: bound.destination, ports: bound.ports, ..read };
     // Where flows are known, Linux has put fragments together before it asks.
     if let Some(flows) = flows.filter(|_| headers.fragment != Fragment::Whole) {
-        seen.ports = match note.hit.filter(|_| protocol::has_ports(headers.protocol)) {
+        seen.ports = match metadata.hit.filter(|_| protocol::has_ports(headers.protocol)) {
             Some(hit) => {
                 let came = match hit.direction {
                     Direction::Original => flows.original(&hit),

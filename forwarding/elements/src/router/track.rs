@@ -162,53 +162,58 @@ impl Track {
         let mut context = self.context.lock();
         let context = &mut *context;
         let (count, first) = (batch.len(), context.reserve(batch.len()));
-        let WorkerContext { flows, nat, ftp, controls, otherwise, notes, .. } = context;
-        let notes = &mut notes[first..first + count];
+        let WorkerContext { flows, nat, ftp, controls, otherwise, metadata, .. } = context;
+        let all_metadata = &mut metadata[first..first + count];
         let hops = self.view.hops();
         let (mut wrong, mut reasons) = (0u64, [Reason::None; BATCH]);
         // First fragments, later ones that came before them, and all later ones that have to wait.
         let (mut firsts, mut orphans, mut early) = (0u64, 0u64, 0u64);
         // Fragments without their first, and errors, are not looked up by what they are themselves.
         let mut others = 0u64;
-        for (index, (packet, note)) in batch.packets_mut().iter_mut().zip(&mut *notes).enumerate() {
-            note.begin(first + index, packet);
-            if let Err(reason) = read(packet, &mut note.headers) {
+        for (index, (packet, metadata)) in batch.packets_mut().iter_mut().zip(&mut *all_metadata).enumerate()
+        {
+            metadata.begin(first + index, packet);
+            if let Err(reason) = read(packet, &mut metadata.headers) {
                 (wrong, reasons[index]) = (wrong | 1 << index, reason);
                 others |= 1 << index;
                 self.keys[index] = self.blank;
                 continue;
             }
             let Some(flows) = flows else { continue };
-            firsts |= u64::from(note.headers.fragment == Fragment::First) << index;
+            firsts |= u64::from(metadata.headers.fragment == Fragment::First) << index;
             let table = beside::of_flows(&hops, packet.input);
-            if flow::is_error(&note.headers) || !flows.key(&note.headers, table, now, &mut self.keys[index]) {
+            if flow::is_error(&metadata.headers)
+                || !flows.key(&metadata.headers, table, now, &mut self.keys[index])
+            {
                 others |= 1 << index;
-                orphans |= u64::from(note.headers.fragment == Fragment::Later) << index;
+                orphans |= u64::from(metadata.headers.fragment == Fragment::Later) << index;
                 self.keys[index] = self.blank;
             }
         }
         let Some(flows) = flows else {
-            notes.iter_mut().for_each(|note| note.state = *otherwise);
+            all_metadata.iter_mut().for_each(|metadata| metadata.state = *otherwise);
             batch.take(wrong, |index, packet| cx.drop(packet, reasons[index]));
             return cx.emit_batch(0, batch);
         };
         let hits = &mut self.hits[..count];
         flows.lookup(&self.keys[..count], hits);
         if let Some(connections) = ftp {
-            for (index, note) in notes.iter().enumerate().filter(|(_, note)| may_be_control(&note.headers)) {
+            for (index, metadata) in
+                all_metadata.iter().enumerate().filter(|(_, metadata)| may_be_control(&metadata.headers))
+            {
                 *controls += 1;
                 if let Some(hit) = hits[index] {
                     let ip = batch.packets_mut()[index].network_mut();
-                    connections.acknowledge(&flows.original(&hit), ip, &note.headers, hit.direction);
+                    connections.acknowledge(&flows.original(&hit), ip, &metadata.headers, hit.direction);
                 }
             }
         }
         let orphans = if flows.table().is_needed() { orphans } else { 0 };
         if let Some(age) = age.filter(|_| firsts | orphans != 0) {
             let mut room = self.waiting[age].room();
-            for (index, note) in notes.iter().enumerate() {
+            for (index, metadata) in all_metadata.iter().enumerate() {
                 let follows = |at| firsts >> at & 1 != 0 && self.keys[at] == self.keys[index];
-                let unknown = note.headers.fragment == Fragment::Later && hits[index].is_none();
+                let unknown = metadata.headers.fragment == Fragment::Later && hits[index].is_none();
                 let waits = orphans >> index & 1 != 0 || unknown && (0..index).any(follows);
                 if waits && room > 0 {
                     (early, room) = (early | 1 << index, room - 1);
@@ -217,11 +222,13 @@ impl Track {
         }
         flows.prepare(hits);
         self.aims.clear();
-        for (index, ((note, packet), hit)) in notes.iter_mut().zip(batch.packets()).zip(hits).enumerate() {
+        for (index, ((metadata, packet), hit)) in
+            all_metadata.iter_mut().zip(batch.packets()).zip(hits).enumerate()
+        {
             if early >> index & 1 != 0 {
                 continue;
             }
-            let (headers, ip) = (&note.headers, packet.network());
+            let (headers, ip) = (&metadata.headers, packet.network());
             let (hit, state) = if others >> index & 1 != 0 {
                 if wrong >> index & 1 != 0 {
                     continue;
@@ -237,16 +244,16 @@ impl Track {
                     Some((_, Tracked::Reopens)) | None => (None, flows.opens(headers, ip, intact)),
                 }
             };
-            (note.hit, note.state) = (hit, called(state));
+            (metadata.hit, metadata.state) = (hit, called(state));
             if let Some(hit) = hit.filter(|hit| hit.translated) {
                 // An error goes the other way than the packet that it is about.
                 let direction =
                     if state == State::Related { hit.direction.reversed() } else { hit.direction };
-                note.towards = Some(flows.towards(&hit, direction));
+                metadata.towards = Some(flows.towards(&hit, direction));
             } else if let (Some(nat), None, State::New) = (&*nat, hit, state) {
                 let called = Tuple::of(headers, beside::of_flows(&hops, packet.input));
                 if nat.is_expected(&called) {
-                    (note.state, note.expected) = (FlowState::Related, true);
+                    (metadata.state, metadata.expected) = (FlowState::Related, true);
                 }
                 let same = |(at, _): &&(usize, Destination)| self.keys[*at] == self.keys[index];
                 let aim = match self.aims.iter().find(same) {
@@ -255,14 +262,14 @@ impl Track {
                 };
                 match aim {
                     Ok(Some(aim)) => {
-                        (note.towards, note.aim) = (Some(aim.address), Some(aim));
+                        (metadata.towards, metadata.aim) = (Some(aim.address), Some(aim));
                         self.aims.push((index, aim));
                     }
                     Ok(None) => {}
                     Err(refusal) => (wrong, reasons[index]) = (wrong | 1 << index, super::refused(refusal)),
                 }
             } else if let (Some(nat), None, State::Invalid) = (&*nat, hit, state)
-                && nat.gives_out(&note.headers.destination, packet.input.0)
+                && nat.gives_out(&metadata.headers.destination, packet.input.0)
             {
                 (wrong, reasons[index]) = (wrong | 1 << index, super::refused(nat::Refusal::Nobody));
             }

@@ -54,16 +54,16 @@ pub(super) struct Rewriting {
 #[inline]
 pub(super) fn rewriting(view: &View, context: &mut WorkerContext, packet: &Packet) -> Option<Rewriting> {
     match context.open(packet) {
-        (Some(note), Some(flows)) => {
-            let hit = note.hit.filter(|hit| hit.translated)?;
-            let error = note.state == FlowState::Related;
+        (Some(metadata), Some(flows)) => {
+            let hit = metadata.hit.filter(|hit| hit.translated)?;
+            let error = metadata.state == FlowState::Related;
             // The error goes the other way than the packet that it is about.
             let direction = if error { hit.direction.reversed() } else { hit.direction };
             let seen = match direction {
                 flow::Direction::Original => flows.original(&hit),
                 flow::Direction::Reply => flows.reply(&hit),
             };
-            Some(Rewriting { headers: note.headers, seen, to: flows.leaving(&hit, direction), error })
+            Some(Rewriting { headers: metadata.headers, seen, to: flows.leaving(&hit, direction), error })
         }
         (None, Some(flows)) => found_again(view, flows, packet),
         _ => None,
@@ -84,12 +84,12 @@ fn found_again(view: &View, flows: &mut flow::Worker, packet: &Packet) -> Option
 #[inline(always)]
 fn translate(view: &View, context: &mut WorkerContext, packet: &mut Packet) -> Result<(), Reason> {
     // The usual: no error, and what is known of it is where it was noted.
-    if let (Some(note), Some(flows)) = context.open(packet)
-        && note.state != FlowState::Related
+    if let (Some(metadata), Some(flows)) = context.open(packet)
+        && metadata.state != FlowState::Related
     {
-        let Some(hit) = note.hit.filter(|hit| hit.translated) else { return Ok(()) };
+        let Some(hit) = metadata.hit.filter(|hit| hit.translated) else { return Ok(()) };
         let to = flows.leaving(&hit, hit.direction);
-        return nat::rewrite(packet.network_mut(), &note.headers, &to);
+        return nat::rewrite(packet.network_mut(), &metadata.headers, &to);
     }
     rewriting(view, context, packet).map_or(Ok(()), |rewriting| apply(packet, &rewriting))
 }

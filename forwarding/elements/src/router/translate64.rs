@@ -245,7 +245,7 @@ impl Element for Translate64 {
         let mut found = [const { None }; BATCH];
         for (index, packet) in batch.packets().iter().enumerate() {
             let crosses = |rewriting: &Rewriting| (rewriting.headers.version == 4) != rewriting.to.is_ipv4();
-            if context.note(packet).is_some_and(|note| note.towards.is_some())
+            if context.metadata(packet).is_some_and(|metadata| metadata.towards.is_some())
                 && let Some(rewriting) = rewriting(&self.view, &mut context, packet).filter(crosses)
             {
                 crossing |= 1 << index;

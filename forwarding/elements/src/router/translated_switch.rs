@@ -46,9 +46,10 @@ impl Element for TranslatedSwitch {
         let mut context = self.context.lock();
         let mut translated = 0u64;
         for (index, packet) in batch.packets().iter().enumerate() {
-            let note = context.note(packet);
+            let metadata = context.metadata(packet);
             translated |=
-                u64::from(note.is_some_and(|note| note.hit.is_some_and(|hit| hit.translated))) << index;
+                u64::from(metadata.is_some_and(|metadata| metadata.hit.is_some_and(|hit| hit.translated)))
+                    << index;
         }
         batch.take(translated, |_, packet| cx.emit(1, packet));
         cx.emit_batch(0, batch);

@@ -27,8 +27,8 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Details of LANE_WORKER: perhaps it need not go there. */
-#define CARRY4 1
-#define CARRY6 2
+#define OFFLOADED4 1
+#define OFFLOADED6 2
 #define TAGGED 3
 #define BESIDE 4
 #define STRANGE 5
@@ -84,7 +84,7 @@ static __always_inline verdict classify4(struct frame *frame) {
         return other;
     /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
      */
-    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, CARRY4) : WORKER;
+    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, OFFLOADED4) : WORKER;
 }
 
 static __always_inline verdict classify6(struct frame *frame) {
@@ -109,7 +109,7 @@ static __always_inline verdict classify6(struct frame *frame) {
     if (other != UNDECIDED)
         return other;
     /* Hop-by-hop options: as those of IPv4. */
-    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, CARRY6) : WORKER;
+    return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, OFFLOADED6) : WORKER;
 }
 
 /* A frame whose header has no tags, or none any more. */
@@ -267,8 +267,8 @@ static __always_inline int pass(struct counters *count, __u32 bytes) {
     return XDP_PASS;
 }
 
-/* Leaves word of how a frame entered, for the programs that carry flows. */
-static __always_inline int note(struct entered *entered) {
+/* Leaves word of how a frame entered, for the programs of offloaded flows. */
+static __always_inline int remember(struct entered *entered) {
     struct entered *last = find_entered();
     if (last)
         *last = *entered;
@@ -309,15 +309,15 @@ static __always_inline int decide(struct xdp_md *ctx, enum door door) {
     case LANE_WORKER:
         if (detail == TAGGED)
             bpf_tail_call(ctx, &steps, STEP_TAGGED);
-        if (detail == BESIDE && note(&entered))
+        if (detail == BESIDE && remember(&entered))
             bpf_tail_call(ctx, &steps, STEP_BESIDE);
-        if (detail == STRANGE && note(&entered))
+        if (detail == STRANGE && remember(&entered))
             bpf_tail_call(ctx, &steps, STEP_STRANGE);
-        if ((detail == CARRY4 || detail == CARRY6) && note(&entered)) {
-            if (detail == CARRY4)
-                bpf_tail_call(ctx, &steps, STEP_CARRY_IPV4);
+        if ((detail == OFFLOADED4 || detail == OFFLOADED6) && remember(&entered)) {
+            if (detail == OFFLOADED4)
+                bpf_tail_call(ctx, &steps, STEP_OFFLOADED_IPV4);
             else
-                bpf_tail_call(ctx, &steps, STEP_CARRY_IPV6);
+                bpf_tail_call(ctx, &steps, STEP_OFFLOADED_IPV6);
         }
         if (!restore(ctx, &entered))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
@@ -422,11 +422,11 @@ int stranger_to_worker(struct xdp_md *ctx) {
 }
 
 /*
- * Packets of flows that are decided are carried here, others go on to the worker. Programs of their
+ * Packets of flows that are decided are forwarded here, others go on to the worker. Programs of their
  * own, so that the kernel's verifier need not combine their ways with all those of the first; they
  * see only what that one lets through.
  */
-static __always_inline int carry(struct xdp_md *ctx, enum step step) {
+static __always_inline int forward_offloaded(struct xdp_md *ctx, enum step step) {
     __u32 port = port_at(ctx);
     struct counters *count = bpf_map_lookup_elem(&counters, &port);
     struct entered *entered = find_entered();
@@ -441,11 +441,11 @@ static __always_inline int carry(struct xdp_md *ctx, enum step step) {
     __u32 bytes = frame.end - frame.data + frame.tags;
     void *ip = frame.data + ETHERNET;
     verdict verdict = WORKER;
-    if (ip + (step == STEP_CARRY_IPV4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
+    if (ip + (step == STEP_OFFLOADED_IPV4 ? sizeof(struct ipv4) : sizeof(struct ipv6)) <= frame.end) {
         frame.flags = (__u16)pair64(&interfaces, 2 * frame.interface).first;
-        verdict = step == STEP_CARRY_IPV4   ? carry4(&frame, ip)
-                  : step == STEP_CARRY_IPV6 ? carry6(&frame, ip)
-                                            : send6(&frame, ip);
+        verdict = step == STEP_OFFLOADED_IPV4   ? offloaded4(&frame, ip)
+                  : step == STEP_OFFLOADED_IPV6 ? offloaded6(&frame, ip)
+                                                : send6(&frame, ip);
     }
     if (verdict == UNDECIDED)
         bpf_tail_call(ctx, &steps, STEP_SEND_IPV6);
@@ -460,16 +460,16 @@ static __always_inline int carry(struct xdp_md *ctx, enum step step) {
 }
 
 SEC("xdp.frags")
-int carry_ipv4(struct xdp_md *ctx) {
-    return carry(ctx, STEP_CARRY_IPV4);
+int offloaded_ipv4(struct xdp_md *ctx) {
+    return forward_offloaded(ctx, STEP_OFFLOADED_IPV4);
 }
 
 SEC("xdp.frags")
-int carry_ipv6(struct xdp_md *ctx) {
-    return carry(ctx, STEP_CARRY_IPV6);
+int offloaded_ipv6(struct xdp_md *ctx) {
+    return forward_offloaded(ctx, STEP_OFFLOADED_IPV6);
 }
 
 SEC("xdp.frags")
 int send_ipv6(struct xdp_md *ctx) {
-    return carry(ctx, STEP_SEND_IPV6);
+    return forward_offloaded(ctx, STEP_SEND_IPV6);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Flows that are decided, carried right in the driver.
+ * Flows that are decided, offloaded to the driver.
  *
  * Where packets are judged (a filter, translation, tracking), a worker sees each flow's first
  * packets and says in the flow's entry what the rules came to. This here reads the very same
@@ -59,8 +59,8 @@ struct flow_target {
     __u32 ports, high;
 };
 
-/* A packet that may be carried. */
-struct carried {
+/* A packet of a flow that may be offloaded. */
+struct offloaded {
     struct flow_key key;
     struct flow_target to;
     __u64 found;
@@ -79,8 +79,8 @@ struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct carried);
-} carried SEC(".maps");
+    __type(value, struct offloaded);
+} offloaded SEC(".maps");
 
 static __always_inline __u64 flow_nh(__u64 sum, __u32 key0, __u32 key1, __u32 first, __u32 second) {
     return sum + (__u64)(__u32)(first + key0) * (__u32)(second + key1);
@@ -236,17 +236,17 @@ static __always_inline __u32 at_least_slack(__u32 window) {
 }
 
 /* 0 original, 1 reply, in a register of which the verifier knows it. */
-static __always_inline __u64 side_of(struct carried *c) {
+static __always_inline __u64 side_of(struct offloaded *c) {
     __u64 side = *(volatile __u32 *)&c->reply;
     asm volatile("%0 &= 1" : "+r"(side));
     return side;
 }
 
-static __always_inline struct flow_hot *hot_of(struct carried *c) {
+static __always_inline struct flow_hot *hot_of(struct offloaded *c) {
     return bpf_map_lookup_elem(&flow_hot, &c->entry);
 }
 
-static __always_inline struct flow_cold *cold_of(struct carried *c) {
+static __always_inline struct flow_cold *cold_of(struct offloaded *c) {
     return bpf_map_lookup_elem(&flow_cold, &c->entry);
 }
 
@@ -254,8 +254,8 @@ static __always_inline struct flow_cold *cold_of(struct carried *c) {
  * Whether the packet changes nothing about how far its flow is, and has a verdict that holds. Notes
  * what it will change in `c`.
  */
-static __always_inline int is_ordinary(struct flow_door *door, struct carried *c, __u8 protocol, void *upper,
-                                       void *end, __u32 upper_length) {
+static __always_inline int is_ordinary(struct flow_door *door, struct offloaded *c, __u8 protocol,
+                                       void *upper, void *end, __u32 upper_length) {
     __u64 found = flow_find(door, &c->key);
     c->found = found;
     c->entry = found;
@@ -296,9 +296,9 @@ static __always_inline int is_ordinary(struct flow_door *door, struct carried *c
     return 1;
 }
 
-/* Takes the packet into account: from here on it is carried. 0: the flow has ended, or another processor has
- * just done so for this direction, and the worker is to say what comes of both. */
-static __always_inline int take(struct flow_door *door, struct carried *c, __u8 protocol) {
+/* Takes the packet into account: from here on it is forwarded here. 0: the flow has ended, or another
+ * processor has just done so for this direction, and the worker is to say what comes of both. */
+static __always_inline int take(struct flow_door *door, struct offloaded *c, __u8 protocol) {
     struct flow_cold *cold = cold_of(c);
     asm volatile("" ::: "memory"); /* not before the rest has been read */
     if (!cold || flow_hit(FOUND_AT(c->found), &c->key) != c->found)
@@ -338,7 +338,7 @@ static __always_inline int translates(void) {
     return all && *(volatile __u64 *)&all->translates;
 }
 
-static __always_inline int flow_target4(struct carried *c) {
+static __always_inline int flow_target4(struct offloaded *c) {
     struct flow_hot *hot = hot_of(c);
     __u32 meta = hot ? *(volatile __u32 *)&hot->meta : FLOW_REPLY_IN_ALIAS;
     if (!(meta & FLOW_TRANSLATED))
@@ -351,7 +351,7 @@ static __always_inline int flow_target4(struct carried *c) {
     return TRANSLATED;
 }
 
-static __always_inline int flow_target6(struct carried *c) {
+static __always_inline int flow_target6(struct offloaded *c) {
     struct flow_hot *hot = hot_of(c);
     if (!hot)
         return UNKNOWN;
@@ -451,11 +451,11 @@ static __always_inline __u32 turned(__u32 ports, __u32 high) {
     return high ? ports << 16 | ports >> 16 : ports;
 }
 
-static __always_inline int is_unknown(struct carried *c) {
+static __always_inline int is_unknown(struct offloaded *c) {
     return *(volatile __u32 *)&c->translated == UNKNOWN;
 }
 
-static __always_inline int is_translated(struct carried *c) {
+static __always_inline int is_translated(struct offloaded *c) {
     return *(volatile __u32 *)&c->translated == TRANSLATED;
 }
 
@@ -469,14 +469,14 @@ static __always_inline __u8 again(__u8 *protocol) {
     return *(volatile __u8 *)protocol;
 }
 
-static __always_inline struct carried *begin(void) {
+static __always_inline struct offloaded *begin(void) {
     __u32 zero = 0;
-    return bpf_map_lookup_elem(&carried, &zero);
+    return bpf_map_lookup_elem(&offloaded, &zero);
 }
 
-static __always_inline verdict carry4(struct frame *frame, struct ipv4 *ip) {
+static __always_inline verdict offloaded4(struct frame *frame, struct ipv4 *ip) {
     struct flow_door *door = flow_table();
-    struct carried *c = begin();
+    struct offloaded *c = begin();
     __u8 protocol = ip->protocol;
     if (!door || !c || protocol == PROTOCOL_ICMP6 || ip->fragment & bpf_htons(0x3fff) || invalid4(frame, ip))
         return WORKER;
@@ -544,11 +544,11 @@ static __always_inline __u64 words_of(struct ipv6 *ip) {
     return sum;
 }
 
-/* Whether a packet may be carried (UNDECIDED), or is the worker's. The rest is another program's (send6), so
- * that the verifier begins anew. */
-static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
+/* Whether a packet may be forwarded here (UNDECIDED), or is the worker's. The rest is another program's
+ * (send6), so that the verifier begins anew. */
+static __always_inline verdict offloaded6(struct frame *frame, struct ipv6 *ip) {
     struct flow_door *door = flow_table();
-    struct carried *c = begin();
+    struct offloaded *c = begin();
     __u8 protocol = ip->next_header;
     __u32 length = sizeof(*ip) + bpf_ntohs(ip->payload_length);
     void *upper = ip + 1;
@@ -594,7 +594,7 @@ static __always_inline verdict carry6(struct frame *frame, struct ipv6 *ip) {
 /* The way that such a packet takes. It has been looked at: `c` says all about it. */
 static __always_inline verdict send6(struct frame *frame, struct ipv6 *ip) {
     struct flow_door *door = flow_table();
-    struct carried *c = begin();
+    struct offloaded *c = begin();
     void *upper = ip + 1;
     if (!door || !c || upper + 8 > frame->end)
         return WORKER;

@@ -1,10 +1,10 @@
-//! The flow table where the driver's programs read it, so that they carry the flows that workers
+//! The flow table where the driver's programs read it, so that they forward the flows that workers
 //! have decided.
 //!
 //! A packet for a worker is copied on ports without zero-copy, which costs several times what there
 //! is to do for the packet of a flow that is decided. On such ports the driver does it
 //! (`forwarding/bpf/flows.h`), in the entries of the flow table themselves: nothing is handed to
-//! and fro, and what a worker changes holds for the driver's next packet. What it carries it counts
+//! and fro, and what a worker changes holds for the driver's next packet. What it forwards it counts
 //! in the flow's entry, and by verdict for the rules' counters
 //! ([`elements::router::Rulebook::fold`]).
 
@@ -27,7 +27,7 @@ pub(crate) fn modest() -> Settings {
     Settings { memory: MODEST, ..Settings::default() }
 }
 
-/// A flow table that the driver shares, if it can; else one of the workers' own. What is carried is
+/// A flow table that the driver shares, if it can; else one of the workers' own. What is offloaded is
 /// counted in column `workers` of the rules' accounts.
 pub(crate) fn table(
     settings: &Settings,
@@ -58,6 +58,6 @@ fn shared(
     let now = Duration::from_nanos(graph::steady_now());
     let (memory, verdicts) = driver.share_flows(settings.sizes()?, now)?;
     let table = Table::shared(settings, memory)?;
-    book.carry(verdicts, workers);
+    book.offload(verdicts, workers);
     Ok(table)
 }

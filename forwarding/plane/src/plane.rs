@@ -286,7 +286,7 @@ impl Plane {
         }
         let id = PortId(self.ports.len() as u16);
         let mut port = Port::new(id, name, PortSettings::default());
-        (port.hooked, port.carried) = (self.hooked(), self.carries());
+        (port.hooked, port.offloaded) = (self.hooked(), self.offloads());
         port.tracked = self.policy.depends_on_flows();
         self.ports.push(port);
         self.stale = true;
@@ -417,11 +417,11 @@ impl Plane {
         input: InterfaceId,
         frame: &[u8],
         nat: Option<&Arc<nat::Nat>>,
-        known: Option<&FlowSnapshot>,
+        flow: Option<&FlowSnapshot>,
     ) -> Result<Vec<packet_tracer::Event>, PlaneError> {
         let ports: Vec<PortId> =
             self.ports.iter().filter(|port| port.taken.is_some()).map(|port| port.id).collect();
-        let environment = self.policy.for_dry_run(self.worker_pool.environment(), nat, known);
+        let environment = self.policy.for_dry_run(self.worker_pool.environment(), nat, flow);
         packet_tracer::trace_packet(self.worker_pool.program(), &environment, input, frame, &ports)
     }
 
@@ -502,18 +502,18 @@ impl Plane {
         self.hooks.see_transit() || self.policy.stages().see_transit()
     }
 
-    /// Whether the driver can carry flows: none of their packets is for an element of the
+    /// Whether flows can be offloaded to the driver: none of their packets is for an element of the
     /// operator's.
-    fn carries(&self) -> bool {
-        self.policy.carries() && !self.hooks.see_transit()
+    fn offloads(&self) -> bool {
+        self.policy.offloads() && !self.hooks.see_transit()
     }
 
     fn publish_hooked(&mut self, tables: &mut Tables) {
-        let (hooked, carried) = (self.hooked(), self.carries());
+        let (hooked, offloaded) = (self.hooked(), self.offloads());
         let tracked = self.policy.depends_on_flows();
         for index in 0..self.ports.len() {
             let port = &mut self.ports[index];
-            (port.hooked, port.carried, port.tracked) = (hooked, carried, tracked);
+            (port.hooked, port.offloaded, port.tracked) = (hooked, offloaded, tracked);
             self.publish(PortId(index as u16), tables);
         }
     }

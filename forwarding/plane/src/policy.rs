@@ -39,8 +39,8 @@ pub struct PolicySettings {
     pub ftp: bool,
     /// What chooses packets for sFlow; `None`: nothing does.
     pub sampling: Option<Sampling>,
-    /// Whether the driver is to carry flows that are decided, on ports without zero-copy.
-    pub carry: bool,
+    /// Whether flows that are decided are offloaded to the driver, on ports without zero-copy.
+    pub offload: bool,
 }
 
 /// What is kept of flows.
@@ -93,7 +93,7 @@ impl Flows {
         workers: usize,
     ) -> Result<Option<Flows>, PlaneError> {
         let Some(wanted) = wanted(settings) else { return Ok(None) };
-        let table = offload::table(&wanted, settings.carry.then_some(driver), book, workers)?;
+        let table = offload::table(&wanted, settings.offload.then_some(driver), book, workers)?;
         table.set_needed(is_needed(settings));
         Ok(Some(Flows {
             table,
@@ -115,11 +115,11 @@ impl Flows {
         &self,
         context: &SharedContext,
         nat: Arc<Nat>,
-        known: Option<&FlowSnapshot>,
+        flow: Option<&FlowSnapshot>,
     ) -> Result<(), PlaneError> {
         let table = Table::new(&Settings { memory: DRY_RUN_MEMORY, fragments: 1, ..Settings::default() })?;
         let mut worker = table.worker()?;
-        known.iter().for_each(|known| known.put_into(&mut worker, &nat));
+        flow.iter().for_each(|flow| flow.put_into(&mut worker, &nat));
         context.give(worker, Ended::new(1), nat, None);
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Policy {
         driver: &mut Driver,
         ports: impl Fn(&str) -> Vec<u16>,
     ) -> Result<Policy, PlaneError> {
-        // What the driver carries is counted beside what the workers judge.
+        // What the driver forwards is counted beside what the workers judge.
         let mut ledger = Ledger::new(workers + 1);
         let book = Rulebook::new(compile(&settings.filter, &mut ledger, ports)?);
         let flows = Flows::wanted(&settings, driver, &book, workers)?;
@@ -205,18 +205,18 @@ impl Policy {
     }
 
     /// The flow that lives and that a packet would belong to.
-    pub fn known(&self, packet: &Tuple) -> Option<FlowSnapshot> {
+    pub fn flow_snapshot(&self, packet: &Tuple) -> Option<FlowSnapshot> {
         FlowSnapshot::of(self.table()?, packet)
     }
 
-    /// What the elements need to judge a packet that is only thought of, of a flow that is known or
+    /// What the elements need to judge a packet in a dry run, of a flow that is known or
     /// of none: nothing is counted, no flow begins, and what is translated is by the bindings `nat`
     /// ([`Nat::for_dry_run`]).
     pub fn for_dry_run(
         &self,
         environment: &Environment,
         nat: Option<&Arc<Nat>>,
-        known: Option<&FlowSnapshot>,
+        flow: Option<&FlowSnapshot>,
     ) -> Environment {
         let mut dry_run = environment.clone();
         let (compiled, _) = self.book.current();
@@ -228,9 +228,9 @@ impl Policy {
         }
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
         let context = SharedContext::for_dry_run(state);
-        if let Some(flows) = self.flows.as_ref().filter(|_| nat.is_some() || known.is_some()) {
+        if let Some(flows) = self.flows.as_ref().filter(|_| nat.is_some() || flow.is_some()) {
             // Where there is no memory for it, nothing is translated.
-            let _ = flows.for_dry_run(&context, nat.cloned().unwrap_or_default(), known);
+            let _ = flows.for_dry_run(&context, nat.cloned().unwrap_or_default(), flow);
         }
         dry_run.share(context);
         dry_run
@@ -347,8 +347,8 @@ impl Policy {
         self.translates || asks_for_states(&self.settings)
     }
 
-    /// Whether the driver can carry flows: not where packets are sampled, for it chooses none.
-    pub fn carries(&self) -> bool {
+    /// Whether flows can be offloaded to the driver: not where packets are sampled, for it chooses none.
+    pub fn offloads(&self) -> bool {
         self.settings.sampling.is_none() && self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
     }
 
@@ -367,7 +367,7 @@ impl Policy {
 fn wanted(settings: &PolicySettings) -> Option<Settings> {
     let translation = settings.nat.is_some();
     // A verdict that stands in a flow's entry is one that the driver can apply.
-    let helps = || settings.carry && settings.filter.rules().next().is_some();
+    let helps = || settings.offload && settings.filter.rules().next().is_some();
     let wanted = settings.flows.or_else(|| match is_needed(settings) {
         true => Some(Settings::default()),
         false => helps().then(offload::modest),

@@ -185,8 +185,8 @@ pub struct Port {
     pub(crate) hooked: bool,
     /// Transit depends on flows.
     pub(crate) tracked: bool,
-    /// But the driver can carry flows that are decided.
-    pub(crate) carried: bool,
+    /// But flows that are decided can be offloaded to the driver.
+    pub(crate) offloaded: bool,
     /// Totals of earlier attachments.
     pub(crate) before: DriverCounters,
     /// Totals of queues that are closed.
@@ -198,7 +198,7 @@ pub struct Port {
 pub struct LaneDecision {
     /// In the driver.
     pub express: bool,
-    /// Else the driver carries what is of flows that are decided.
+    /// Else flows that are decided are offloaded to the driver.
     pub flows: bool,
     /// Why, for people.
     pub why: &'static str,
@@ -220,7 +220,7 @@ impl Port {
             partial: false,
             hooked: false,
             tracked: false,
-            carried: false,
+            offloaded: false,
             before: DriverCounters::default(),
             queues_before: QueueCounters::default(),
         }
@@ -236,7 +236,7 @@ impl Port {
     pub fn lane(&self) -> Option<LaneDecision> {
         let taken = self.taken.as_ref()?;
         let zero_copy = !taken.queues.is_empty() && taken.queues.iter().all(|queue| queue.zero_copy);
-        let flows = self.carried
+        let flows = self.offloaded
             && self.hooked
             && self.settings.lane == LaneChoice::Auto
             && !zero_copy
@@ -462,19 +462,19 @@ mod tests {
     }
 
     #[test]
-    fn decided_flows_are_carried_where_packets_would_be_copied() {
-        let carries = |lane, zero_copy: &[bool], carried| {
+    fn decided_flows_are_offloaded_where_packets_would_be_copied() {
+        let offloads = |lane, zero_copy: &[bool], offloaded| {
             let mut port = port(PortSettings { lane, ..PortSettings::default() }, zero_copy);
-            (port.hooked, port.carried) = (true, carried);
+            (port.hooked, port.offloaded) = (true, offloaded);
             let (lane, flags) = (port.lane().unwrap(), port.entry().unwrap().flags);
             assert!(!lane.express && lane.flows == flags.contains(InterfaceFlags::FLOWS));
             lane.flows
         };
-        assert!(carries(LaneChoice::Auto, &[false], true));
-        assert!(!carries(LaneChoice::Auto, &[false], false));
-        assert!(!carries(LaneChoice::Auto, &[true], true));
-        assert!(!carries(LaneChoice::Auto, &[], true));
-        assert!(!carries(LaneChoice::Worker, &[false], true));
+        assert!(offloads(LaneChoice::Auto, &[false], true));
+        assert!(!offloads(LaneChoice::Auto, &[false], false));
+        assert!(!offloads(LaneChoice::Auto, &[true], true));
+        assert!(!offloads(LaneChoice::Auto, &[], true));
+        assert!(!offloads(LaneChoice::Worker, &[false], true));
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Worker {
         if !self.batch.is_empty() {
             self.parts.graph.run(self.parts.entry, &mut self.batch, &mut self.sinks);
         }
-        packets += self.relayed();
+        packets += self.send_handed_off();
         if self.parts.graph.wants_turns() {
             packets += usize::from(self.parts.graph.work(&mut self.sinks));
         }
@@ -275,8 +275,8 @@ impl Worker {
         packets
     }
 
-    /// Sends what colleagues left; at most a quota, for fairness.
-    fn relayed(&mut self) -> usize {
+    /// Sends packets that other workers put into the handoff queue; at most a quota, for fairness.
+    fn send_handed_off(&mut self) -> usize {
         let mut packets = 0;
         while packets < QUOTA
             && let Some(packet) = self.parts.handoff_queue.take()

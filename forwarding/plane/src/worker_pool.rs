@@ -473,13 +473,13 @@ impl WorkerPool {
             let (core, lost) = (handle.core, handle.lost);
             // No pool: somebody still holds it. The next look tries again.
             let Some(pool) = pool(index, lost) else { continue };
-            let hired = policy
+            let spawned = policy
                 .context(index)
                 .and_then(|context| self.spawn(index, core, pool, context, self.handles.get(index)));
-            match hired {
-                Ok(hired) => {
-                    warn!("worker {index} was started again (restart {})", hired.restarts);
-                    self.handles[index] = hired;
+            match spawned {
+                Ok(spawned) => {
+                    warn!("worker {index} was started again (restart {})", spawned.restarts);
+                    self.handles[index] = spawned;
                     fallen.push(Fallen::Raised(index));
                 }
                 Err(error) => error!("worker {index} cannot be started again yet: {error}"),

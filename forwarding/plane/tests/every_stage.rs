@@ -194,10 +194,10 @@ fn is_of_translated(got: &Outcome) -> bool {
     })
 }
 
-/// Whether flows are known that no rule asks for, so that the driver can carry them: unlike with
+/// Whether flows are known that no rule asks for, so that they can be offloaded: unlike with
 /// the elements that are the measure.
 fn knows_flows_for_the_driver(stages: &Stages) -> bool {
-    stages.lane == Lane::Carried && !stages.nat && stages.rules.text == STATELESS
+    stages.lane == Lane::Offloaded && !stages.nat && stages.rules.text == STATELESS
 }
 
 /// The router's own addresses.
@@ -303,13 +303,13 @@ impl Trial {
         let sampled = self.rounds(stages(Lane::Elements, Hooked::Nothing, true), front).unwrap();
         for hooks in [Hooked::Nothing, Hooked::Within, Hooked::Behind] {
             for sampling in [false, true] {
-                for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Carried] {
-                    // As `Policy::carries` and `Plane::carries` have it.
-                    if lane == Lane::Carried && (hooks != Hooked::Nothing || sampling) {
+                for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Offloaded] {
+                    // As `Policy::offloads` and `Plane::offloads` have it.
+                    if lane == Lane::Offloaded && (hooks != Hooked::Nothing || sampling) {
                         continue;
                     }
                     // A driver shares one flow table.
-                    let mut own = (lane == Lane::Carried).then(|| Front::new(PORTS));
+                    let mut own = (lane == Lane::Offloaded).then(|| Front::new(PORTS));
                     let stages = stages(lane, hooks, sampling);
                     let Some(rounds) = self.rounds(stages, own.as_mut().unwrap_or(front)) else { continue };
                     for (n, (way, _)) in REVERSE_PATHS.iter().enumerate() {
@@ -319,7 +319,7 @@ impl Trial {
                             self.findings.compare_samples(frames, &stages, way, &sampled[n], got);
                         }
                         let short = matches!(lane, Lane::Short | Lane::Classified) && hooks != Hooked::Within;
-                        let takes = matches!(lane, Lane::Express | Lane::Carried) || short;
+                        let takes = matches!(lane, Lane::Express | Lane::Offloaded) || short;
                         if takes != (got.taken >= LEAST) {
                             self.findings.add(format!("the lane took {} frames", got.taken), &stages, way);
                         }
@@ -333,9 +333,9 @@ impl Trial {
     fn by_others(&mut self, rules: Rules, nat: bool, kind: Kind) {
         let stages = |lane, kind| Stages { rules, nat, hooks: Hooked::Nothing, sampling: false, kind, lane };
         let measure = self.rounds(stages(Lane::Elements, PORTS), &mut Front::new(PORTS)).unwrap();
-        for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Carried] {
+        for lane in [Lane::Elements, Lane::Short, Lane::Classified, Lane::Express, Lane::Offloaded] {
             // The driver asks no routing rules: `Port::entry_of` has it so.
-            if kind.ruled && matches!(lane, Lane::Express | Lane::Carried) {
+            if kind.ruled && matches!(lane, Lane::Express | Lane::Offloaded) {
                 continue;
             }
             let stages = stages(lane, kind);
@@ -343,8 +343,8 @@ impl Trial {
             for ((way, _), (wanted, got)) in REVERSE_PATHS.iter().zip(measure.iter().zip(&rounds)) {
                 self.findings.compare(&self.frames, &stages, way, wanted, got);
                 let strangers = kind.bridge == Some(Hosts::Strangers);
-                let carries = lane == Lane::Carried && !kind.vrf && !strangers;
-                if (lane == Lane::Express || carries) && got.taken < LEAST {
+                let offloads = lane == Lane::Offloaded && !kind.vrf && !strangers;
+                if (lane == Lane::Express || offloads) && got.taken < LEAST {
                     self.findings.add(format!("the lane took {} frames", got.taken), &stages, way);
                 }
             }

@@ -129,7 +129,7 @@ fn router_context(tables: &Tables) -> RouterContext {
 /// With filter, flow table and translation.
 fn with_policy(tables: &Tables) -> (Instance, SharedContext, Policy) {
     thread_local! {
-        // The driver is only asked where it is to carry flows.
+        // The driver is only asked where flows are to be offloaded to it.
         static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
     }
     let machine = Machine { cores: Cores(vec![0]) };

@@ -190,7 +190,7 @@ layouts! {
 
     /// What the rules came to for flows.
     pub struct Verdicts as "verdicts" {
-        /// The generation of the rules in force (18 bits; 0: nothing is carried), and which half is
+        /// The generation of the rules in force (18 bits; 0: nothing is offloaded), and which half is
         /// theirs.
         force: u64,
         /// Whether flows are to be translated.
@@ -199,7 +199,7 @@ layouts! {
         word: [u64; VERDICTS],
     }
 
-    /// What was carried by a verdict.
+    /// What was forwarded by a verdict.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct VerdictCount as "verdict_count" {
         /// Packets.

@@ -30,7 +30,7 @@ constants! {
     SLACK: u32 = 66_000;
 }
 
-/// Phases of flows that the driver carries.
+/// Phases of flows that are offloaded to the driver.
 pub mod phase {
     constants! {
         phases, "PHASE_";

@@ -26,7 +26,7 @@ bitflags::bitflags! {
         const EXPRESS = 256;
         /// A worker has a queue to transmit by.
         const QUEUE = 512;
-        /// The driver carries packets of flows that are decided; all others go to the worker.
+        /// Flows that are decided are offloaded to the driver; all other packets go to the worker.
         const FLOWS = 1024;
         /// Frames may arrive whose checksums, or whose cutting, their sender left to a NIC: a
         /// worker does it.

@@ -6,8 +6,8 @@ numbered! {
     /// A program of the map `steps`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Step as "step" {
-        CarryIpv4 "carry_ipv4" "Packets of IPv4 whose flow is decided.",
-        CarryIpv6 "carry_ipv6" "Packets of IPv6 whose flow is decided.",
+        OffloadedIpv4 "offloaded_ipv4" "Packets of IPv4 whose flow is decided.",
+        OffloadedIpv6 "offloaded_ipv6" "Packets of IPv6 whose flow is decided.",
         SendIpv6 "send_ipv6" "Behind the one before: sends them.",
         Tagged "tagged" "Frames with VLAN tags: takes them off.",
         Untagged "untagged" "Behind the one before: decides about them.",

@@ -1,17 +1,17 @@
-//! What the driver is told of the rules, so that it can carry the flows that they have decided, and
+//! What the driver is told of the rules, so that flows that they have decided are offloaded to it, and
 //! what comes back: how often each rule let a packet of such a flow pass.
 //!
 //! The driver counts by verdict, for every processor apart. Rules are counted by the control
 //! thread, which reads the driver's figures from time to time and adds what has come since
 //! ([`Offload::fold`]), in a column of the rules' accounts that no worker writes. When the rules
-//! change, a packet or two may still be carried by the old ones: so old and new verdicts lie in
+//! change, a packet or two may still be forwarded by the old ones: so old and new verdicts lie in
 //! different halves, and the old rules get what was theirs until the next change.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use port::driver::{Carried, Counted, Half, Verdicts};
+use port::driver::{Counted, Half, OffloadedVerdict, Verdicts};
 use rules::{Compiled, FlowState};
 
 use super::rulebook::Verdict;
@@ -40,7 +40,7 @@ impl Offload {
         Offload { verdicts, column, second: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// From now on, flows are carried by verdicts of this generation alone; these were the rules
+    /// From now on, flows are offloaded by verdicts of this generation alone; these were the rules
     /// before.
     pub fn begin(&self, generation: u32, before: Option<(Compiled, Vec<Verdict>)>) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).before = before;
@@ -65,11 +65,11 @@ impl Offload {
             FlowState::Established => false,
             _ => return,
         };
-        let carried = Carried { output: verdict.output, unanswered, dscp: verdict.dscp };
-        self.verdicts.add(self.half(), number as usize, carried);
+        let offloaded = OffloadedVerdict { output: verdict.output, unanswered, dscp: verdict.dscp };
+        self.verdicts.add(self.half(), number as usize, offloaded);
     }
 
-    /// Counts what was carried since the last time with the rules that let it pass.
+    /// Counts what the driver has forwarded since the last time with the rules that let it pass.
     pub fn fold(&self, compiled: &Compiled, verdicts: &[Verdict]) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let (half, Tally { counted, before }) = (self.half(), &mut *tally);

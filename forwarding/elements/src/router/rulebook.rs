@@ -60,7 +60,7 @@ pub struct Rulebook {
     /// Never with 0 in the bits that words have of it, so that a word is never 0.
     generation: AtomicU32,
     page: Mutex<Page>,
-    /// The way to the driver, where it carries flows.
+    /// The way to the driver, where flows are offloaded to it.
     offload: OnceLock<Offload>,
     /// Seconds that the machine's time zone is ahead of universal time.
     local_offset: AtomicI32,
@@ -90,7 +90,7 @@ impl Rulebook {
     }
 
     /// Puts another filter in force: every worker goes over to it with its next batch, and the
-    /// driver carries nothing by the old one.
+    /// driver forwards nothing by the old one.
     pub fn change(&self, compiled: Compiled) {
         self.fold();
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,9 +111,9 @@ impl Rulebook {
         self.change(compiled);
     }
 
-    /// Lets the driver carry the flows that this filter decides; what it counts goes into this
+    /// Offloads the flows that this filter decides to the driver; what it counts goes into this
     /// column of the rules' accounts.
-    pub fn carry(&self, verdicts: Arc<Verdicts>, column: usize) {
+    pub fn offload(&self, verdicts: Arc<Verdicts>, column: usize) {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let offload = self.offload.get_or_init(|| Offload::new(verdicts, column));
         offload.begin(self.generation.load(Ordering::Relaxed) & GENERATION, None);
@@ -125,7 +125,7 @@ impl Rulebook {
         self.offload.get().into_iter().for_each(|offload| offload.translate(on));
     }
 
-    /// Counts with the rules what the driver has carried since the last time.
+    /// Counts with the rules what the driver has forwarded since the last time.
     pub fn fold(&self) {
         let Some(offload) = self.offload.get() else { return };
         let (compiled, verdicts) = {

@@ -60,7 +60,7 @@ impl Front {
     pub fn open(&mut self, lane: Lane, more: InterfaceFlags) {
         let of_lane = match lane {
             Lane::Express => InterfaceFlags::EXPRESS,
-            Lane::Carried => InterfaceFlags::FLOWS,
+            Lane::Offloaded => InterfaceFlags::FLOWS,
             _ => InterfaceFlags::empty(),
         };
         open(&mut self.tables, of_lane | more, self.kind);

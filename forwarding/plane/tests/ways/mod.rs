@@ -28,8 +28,8 @@ pub enum Lane {
     Classified,
     /// The same behind the express lane.
     Express,
-    /// The same, and the driver carries flows that are decided.
-    Carried,
+    /// The same, and flows that are decided are offloaded to the driver.
+    Offloaded,
 }
 
 /// What stands at the hooks: elements that change nothing.

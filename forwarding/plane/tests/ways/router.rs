@@ -126,14 +126,14 @@ impl<'a> Router<'a> {
         let hooked = hooks != Hooked::Nothing || self.policy.stages().see_transit();
         match lane {
             // Where nothing depends on flows, strangers are Linux's.
-            Lane::Classified | Lane::Express | Lane::Carried
+            Lane::Classified | Lane::Express | Lane::Offloaded
                 if self.are_strangers() && !self.policy.depends_on_flows() =>
             {
                 false
             }
             Lane::Elements | Lane::Short | Lane::Classified => true,
             Lane::Express => !hooked,
-            Lane::Carried => hooks == Hooked::Nothing && self.policy.carries(),
+            Lane::Offloaded => hooks == Hooked::Nothing && self.policy.offloads(),
         }
     }
 
@@ -359,7 +359,7 @@ fn settings(stages: &Stages, lanes: &Lanes) -> PolicySettings {
         flows: (rules.known || states || nat).then_some(small),
         nat: nat.then(|| serde_json::from_str::<nat::Text>(NAT).unwrap().check().unwrap()),
         sampling,
-        carry: lane == Lane::Carried,
+        offload: lane == Lane::Offloaded,
         ..PolicySettings::default()
     }
 }

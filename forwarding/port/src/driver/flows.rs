@@ -1,14 +1,14 @@
-//! What the driver's program needs to carry flows (`forwarding/bpf/flows.h`): the flow table's
+//! What the driver's program needs for flows that are offloaded to it (`forwarding/bpf/flows.h`): the flow table's
 //! arrays, and the verdicts.
 //!
 //! The arrays are made when there is a table to lie in them, which may be long after the ports were
-//! taken; only then the programs that carry flows are loaded, and put where the others go on to
+//! taken; only then the programs for them are loaded, and put where the others go on to
 //! them.
 //!
 //! *Verdicts* are what the rules came to, a word each, which flows' decisions name by number. When
 //! the rules change they begin anew in the other half, so that what a processor is just counting
 //! for the old ones is still counted there; the word before them says which rules are in force, and
-//! with one store of it nothing is carried by the old ones any more.
+//! with one store of it nothing is offloaded by the old ones any more.
 
 use std::io;
 use std::mem::offset_of;
@@ -38,7 +38,7 @@ const FIRST: usize = offset_of!(abi::driver::Verdicts, word) / 8;
 
 /// What the packets of a flow's direction come to; they are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct OffloadedVerdict {
     /// The port that they leave by.
     pub output: InterfaceId,
     /// The flow has not been answered yet; else it has.
@@ -47,7 +47,7 @@ pub struct Carried {
     pub dscp: Option<u8>,
 }
 
-impl Carried {
+impl OffloadedVerdict {
     fn word(self) -> u64 {
         let dscp = self.dscp.map_or(0, |dscp| DSCP | u64::from(dscp & 0x3f) << 16);
         KNOWN | if self.unanswered { NEW } else { 0 } | dscp | u64::from(self.output.0)
@@ -81,7 +81,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Flows whose words are of this generation (18 bits, not 0) are carried from now on by
+    /// Flows whose words are of this generation (18 bits, not 0) are offloaded from now on by
     /// verdicts of this half, which knows none yet; all others are not.
     pub fn begin(&self, generation: u32, half: Half) {
         // Who still reads the words of this half is at most a packet behind.
@@ -90,19 +90,19 @@ impl Verdicts {
         self.word(FORCE).store(half | u64::from(generation), Ordering::Release);
     }
 
-    /// Whether translated flows are carried; at first they are not.
+    /// Whether translated flows are offloaded; at first they are not.
     pub fn translate(&self, on: bool) {
         self.word(TRANSLATES).store(u64::from(on), Ordering::Release);
     }
 
-    /// Makes a verdict known. One beyond [`VERDICTS`] is not: its flows are not carried.
-    pub fn add(&self, half: Half, number: usize, verdict: Carried) {
+    /// Makes a verdict known. One beyond [`VERDICTS`] is not: its flows are not offloaded.
+    pub fn add(&self, half: Half, number: usize, verdict: OffloadedVerdict) {
         if number < VERDICTS {
             self.word(FIRST + place(half, number)).store(verdict.word(), Ordering::Release);
         }
     }
 
-    /// What was carried by the verdicts with this number in this half since the maps were made; 0
+    /// What was offloaded by the verdicts with this number in this half since the maps were made; 0
     /// beyond [`VERDICTS`].
     pub fn counted(&self, half: Half, number: usize) -> io::Result<Counted> {
         if number >= VERDICTS {
@@ -172,7 +172,7 @@ impl Driver {
             .map_err(DriverError::io("cannot duplicate a map's descriptor"))?;
         let origin = clock::now().saturating_sub(now.as_nanos() as u64);
         let owner = Box::new(mappings);
-        for step in [Step::CarryIpv4, Step::CarryIpv6, Step::SendIpv6] {
+        for step in [Step::OffloadedIpv4, Step::OffloadedIpv6, Step::SendIpv6] {
             self.loader.add_step(step, &self.shared)?;
         }
         let memory = flow::DriverMemory { hot, cold, buckets, door, origin, owner };
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn words_say_what_verdicts_are() {
-        let verdict = Carried { output: InterfaceId(259), unanswered: true, dscp: Some(46) };
+        let verdict = OffloadedVerdict { output: InterfaceId(259), unanswered: true, dscp: Some(46) };
         assert_eq!(verdict.word(), 1 << 63 | 1 << 25 | 1 << 24 | 46 << 16 | 259);
-        let verdict = Carried { output: InterfaceId(1), unanswered: false, dscp: None };
+        let verdict = OffloadedVerdict { output: InterfaceId(1), unanswered: false, dscp: None };
         assert_eq!(verdict.word(), 1 << 63 | 1);
     }
 }

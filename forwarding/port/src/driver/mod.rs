@@ -44,7 +44,7 @@ use abi::{Gate, Step};
 pub(crate) use counters::sum_per_cpu;
 pub use divert::FlowMatch;
 pub use extra::Extra;
-pub use flows::{Carried, Counted, Half, VERDICTS, Verdicts};
+pub use flows::{Counted, Half, OffloadedVerdict, VERDICTS, Verdicts};
 pub use groups::Group;
 pub use handed::HandedLink;
 use loader::{Loader, copies_of};
@@ -58,8 +58,8 @@ pub use virtual_routers::VirtualRouters;
 const HIGH: u64 = 65_536;
 /// The programs for frames with tags. The second leads to the first, so it comes when that is there.
 const OF_TAGS: [Step; 2] = [Step::Untagged, Step::Tagged];
-/// Rehearsals have their own of these, so that they neither count nor use up anything.
-const OF_REHEARSALS: [&str; 10] =
+/// The packet tracer has its own of these, so that it neither counts nor uses up anything.
+const OF_PACKET_TRACER: [&str; 10] =
     ["places", "sockets", "counters", "gate", "steps", "entered", "routes", "sent", "logical", "arrivals"];
 /// The interface that a program runs for when it is tried without one.
 const LOOPBACK: u32 = 1;
@@ -547,7 +547,7 @@ impl Driver {
     /// The entry with maps of its own.
     fn copy(&self) -> Result<(OwnedFd, HashMap<String, OwnedFd>), DriverError> {
         let mut maps = copies_of(&self.shared)?;
-        for name in OF_REHEARSALS {
+        for name in OF_PACKET_TRACER {
             let map =
                 self.loader.object.maps.get(name).ok_or_else(|| DriverError::NoMap { name: name.into() })?;
             maps.insert(name.to_owned(), object::create(name, map, None)?);
@@ -556,7 +556,7 @@ impl Driver {
         let extras = self.extras.iter().flat_map(|extra| extra.steps());
         let mut behind = OF_TAGS.iter().chain(extras);
         behind.try_for_each(|step| self.loader.add_step(*step, &maps))?;
-        maps.retain(|name, _| OF_REHEARSALS.contains(&name.as_str()));
+        maps.retain(|name, _| OF_PACKET_TRACER.contains(&name.as_str()));
         Ok((program, maps))
     }
 

@@ -1,7 +1,7 @@
 //! The same rig, where packets are judged: established flows through a stateful list, and through
 //! 600 rules of which the last one matches. Linux has the same rules as nftables (as `rules`
 //! renders them) with its connection tracking; Bifrost is a whole plane, whose worker sees the
-//! first packets of each flow and whose driver carries the rest.
+//! first packets of each flow and whose driver forwards the rest.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -100,9 +100,9 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     let (mut plane, mut tables) = attach(&rig, filter, &routes)?;
     rig.pin("dvr0", rig.cores[1])?;
     let start = Instant::now();
-    while ends.carried(&plane)? < 0.999 {
+    while ends.offloaded(&plane)? < 0.999 {
         if start.elapsed() > PATIENCE {
-            return Err("flows are not carried".into());
+            return Err("flows are not offloaded".into());
         }
         ends.talk()?;
     }
@@ -111,7 +111,7 @@ pub(super) fn measure(list: List, case: &Case) -> Outcome<(Vec<f64>, Vec<f64>)> 
     let counted = plane.driver_counters(&plane.ports()[0]).since(&before);
     let all: u64 = counted.lanes.iter().map(|count| count.packets).sum();
     if counted.lane(Lane::Express).packets * 100 < all * 99 {
-        return Err(format!("not all packets were carried: {:?}", counted.lanes).into());
+        return Err(format!("not all packets were offloaded: {:?}", counted.lanes).into());
     }
     plane.stop(&mut tables);
     Ok((bifrost, linux))
@@ -141,8 +141,8 @@ impl Ends<'_> {
         Ok(self.rig.router.enter()?)
     }
 
-    /// Which part of the packets of the flows' first direction is carried now.
-    fn carried(&self, plane: &Plane) -> Outcome<f64> {
+    /// Which part of the packets of the flows' first direction is offloaded now.
+    fn offloaded(&self, plane: &Plane) -> Outcome<f64> {
         let before = plane.driver_counters(&plane.ports()[0]);
         self.talk()?;
         let counted = plane.driver_counters(&plane.ports()[0]).since(&before);
@@ -169,7 +169,7 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
         frames: 8192,
         huge_pages: HugePages::Off,
         hooks: Hooks::default(),
-        policy: PolicySettings { filter, carry: true, ..PolicySettings::default() },
+        policy: PolicySettings { filter, offload: true, ..PolicySettings::default() },
         registry: elements::registry(),
     };
     let mut plane = Plane::start(&settings, driver, tables.view())?;

@@ -57,14 +57,14 @@ impl Forwarding {
         let tuple = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
         let vrf = self.tables.view().hops().link(input).table().of_addresses();
         let tuple = tuple.map(|headers| Tuple::of(&headers, vrf.0)).unwrap_or_default();
-        let known = self.plane.policy().known(&tuple);
-        if let Some(known) = &known {
-            go_on(&mut frame, known);
-            explain_flow(known, &mut steps);
+        let flow = self.plane.policy().flow_snapshot(&tuple);
+        if let Some(flow) = &flow {
+            go_on(&mut frame, flow);
+            explain_flow(flow, &mut steps);
         }
         // The same for both, so that they say the same of what is chosen at random.
         let nat = self.plane.policy().nat().map(|nat| Arc::new(nat.for_dry_run(&tuple)));
-        let translation = Translation::of(nat.as_ref(), input, tuple, known);
+        let translation = Translation::of(nat.as_ref(), input, tuple, flow);
         let aim = translation.explain_destination(self.nat_rules(), &mut steps);
         let destination = aim.map_or(question.destination, |(address, _)| nat::address(&address));
         // What changes its family asks no rules.
@@ -256,7 +256,7 @@ impl Forwarding {
         let (frame, of_linux) = (asked.frame, self.is_of_linux(asked));
         let events = self
             .plane
-            .trace_packet(input, frame, translation.nat, translation.known.as_ref())
+            .trace_packet(input, frame, translation.nat, translation.flow.as_ref())
             .map_err(|error| error.to_string())?;
         let mut told = AdjacencyId(0);
         let mut events = events.into_iter().peekable();
@@ -279,7 +279,7 @@ impl Forwarding {
                     if of_linux {
                         continue;
                     }
-                    let flow = (translation.known.map(|known| known.state()), translation.has_dnat());
+                    let flow = (translation.flow.map(|flow| flow.state()), translation.has_dnat());
                     self.explain_filter(&element, (input, output), flow, asked, &mut steps);
                     if translates(&element) {
                         translation.explain_source(self.nat_rules(), output, &mut steps);
@@ -319,15 +319,15 @@ pub(super) fn step(steps: &mut Vec<Step>, name: &str, decision: &str, detail: &s
 }
 
 /// Tells of the flow that the packet belongs to.
-fn explain_flow(known: &FlowSnapshot, steps: &mut Vec<Step>) {
-    let Tuple { source, source_port, destination, destination_port, .. } = known.original();
+fn explain_flow(flow: &FlowSnapshot, steps: &mut Vec<Step>) {
+    let Tuple { source, source_port, destination, destination_port, .. } = flow.original();
     let ends = [endpoint(source, source_port), endpoint(destination, destination_port)].join(" > ");
-    step(steps, "flow", &format!("of one that lives: {ends}"), known.phase().name());
+    step(steps, "flow", &format!("of one that lives: {ends}"), flow.phase().name());
 }
 
 /// Makes the first segment of a connection one that comes next.
-fn go_on(frame: &mut [u8], known: &FlowSnapshot) {
-    let Some(numbers) = known.numbers() else { return };
+fn go_on(frame: &mut [u8], flow: &FlowSnapshot) {
+    let Some(numbers) = flow.numbers() else { return };
     let at = frame.get(ethernet::HEADER..).and_then(|ip| Headers::parse(ip).ok());
     let at = at.map_or(frame.len(), |headers| ethernet::HEADER + usize::from(headers.transport));
     if let Some(segment) = frame.get_mut(at..).filter(|segment| segment.len() >= tcp::HEADER) {

@@ -56,9 +56,10 @@ pub(super) fn policy(router: &Router, firewall: &Adopted, sampling: Option<Sampl
     let tracks = firewall.tracks && firewall.judges();
     let tracks = tracks || router.flow_log.is_some();
     let flows = router.flow.or_else(|| tracks.then(flow::Settings::default));
-    // Only where every port is a worker's anyway is there nothing to carry.
-    let carry = router.ports.iter().any(|port| port.lane == LaneChoice::Auto && port.zero_copy != Switch::On);
-    PolicySettings { filter, flows, nat, ftp: !router.ftp_off, sampling, carry }
+    // Only where every port is a worker's anyway is there nothing to offload.
+    let offload =
+        router.ports.iter().any(|port| port.lane == LaneChoice::Auto && port.zero_copy != Switch::On);
+    PolicySettings { filter, flows, nat, ftp: !router.ftp_off, sampling, offload }
 }
 
 /// What stands at the hooks of the graph.

@@ -13,7 +13,7 @@ use super::{Step, endpoint, step};
 /// What translation there is or would be.
 pub(super) struct Translation<'n> {
     pub nat: Option<&'n Arc<Nat>>,
-    pub known: Option<FlowSnapshot>,
+    pub flow: Option<FlowSnapshot>,
     input: InterfaceId,
     original: Tuple,
     aim: Result<Option<Destination>, Refusal>,
@@ -22,8 +22,8 @@ pub(super) struct Translation<'n> {
 impl Translation<'_> {
     /// Whether the destination of its flow is translated.
     pub fn has_dnat(&self) -> bool {
-        match (&self.known, &self.aim) {
-            (Some(known), _) => known.has_dnat(),
+        match (&self.flow, &self.aim) {
+            (Some(flow), _) => flow.has_dnat(),
             (None, Ok(Some(aim))) => {
                 (aim.address, aim.port) != (self.original.destination, self.original.destination_port)
             }
@@ -36,18 +36,18 @@ impl Translation<'_> {
         nat: Option<&Arc<Nat>>,
         input: InterfaceId,
         original: Tuple,
-        known: Option<FlowSnapshot>,
+        flow: Option<FlowSnapshot>,
     ) -> Translation<'_> {
-        let opens = nat.filter(|_| known.is_none());
+        let opens = nat.filter(|_| flow.is_none());
         let aim = opens.map_or(Ok(None), |nat| nat.destination(&original, input.0));
-        Translation { nat, known, input, original, aim }
+        Translation { nat, flow, input, original, aim }
     }
 
     /// Tells where it goes, if that is not where it says; and gives address and port.
     pub fn explain_destination(&self, rules: &[Rule], steps: &mut Vec<Step>) -> Option<([u8; 16], u16)> {
-        let (to, why) = match (&self.known, &self.aim) {
-            (Some(known), _) => {
-                let leaving = known.leaving();
+        let (to, why) = match (&self.flow, &self.aim) {
+            (Some(flow), _) => {
+                let leaving = flow.leaving();
                 let to = (leaving.destination, leaving.destination_port);
                 if to == (self.original.destination, self.original.destination_port) {
                     return None;
@@ -70,9 +70,9 @@ impl Translation<'_> {
     /// Tells where it seems to come from when it leaves by `output`, if that is not where it does.
     pub fn explain_source(&self, rules: &[Rule], output: InterfaceId, steps: &mut Vec<Step>) {
         let was = (self.original.source, self.original.source_port);
-        let (from, why) = match (&self.known, self.nat, &self.aim) {
-            (Some(known), ..) => {
-                let leaving = known.leaving();
+        let (from, why) = match (&self.flow, self.nat, &self.aim) {
+            (Some(flow), ..) => {
+                let leaving = flow.leaving();
                 ((leaving.source, leaving.source_port), OF_ITS_FLOW.to_owned())
             }
             (None, Some(nat), Ok(aim)) => {

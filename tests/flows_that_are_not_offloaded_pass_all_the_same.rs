@@ -1,6 +1,6 @@
-//! The driver carries what it has room to know. Flows of more verdicts than it can hold are
+//! The driver forwards what it has room to know. Flows of more verdicts than it can hold are
 //! forwarded by workers, none of their packets lost; with the flow table full of flows that are
-//! wanted, these are carried on, new ones are refused and counted, and have room again when others
+//! wanted, these stay offloaded, new ones are refused and counted, and have room again when others
 //! have fallen silent. (The network of `network.rs`.)
 
 use std::net::UdpSocket;
@@ -44,14 +44,14 @@ fn with_more_verdicts_than_the_driver_knows() {
     let flows = PORTS.len() as u64;
     sink.has_received(ROUNDS * flows, Duration::from_secs(5)).unwrap();
     let after = net.lanes();
-    let [carried, worker] = [after.0 - before.0, after.1 - before.1];
-    println!("{carried} carried, {worker} by workers");
+    let [offloaded, worker] = [after.0 - before.0, after.1 - before.1];
+    println!("{offloaded} offloaded, {worker} by workers");
     // The first packet of each is a worker's; of 3000 verdicts the driver knows 2048 at most.
     assert!(
-        carried > (ROUNDS - 1) * 1800 && carried <= (ROUNDS - 1) * 2048,
-        "{carried} carried, {worker} by workers"
+        offloaded > (ROUNDS - 1) * 1800 && offloaded <= (ROUNDS - 1) * 2048,
+        "{offloaded} offloaded, {worker} by workers"
     );
-    assert!(worker >= flows + (ROUNDS - 1) * (flows - 2048), "{carried} carried, {worker} by workers");
+    assert!(worker >= flows + (ROUNDS - 1) * (flows - 2048), "{offloaded} offloaded, {worker} by workers");
     let filter = net.router.subject("filter").unwrap();
     let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
     for rule in forward["rules"].as_array().unwrap().iter().skip(2) {
@@ -128,15 +128,15 @@ drop'''\n";
     let full = drops.as_array().unwrap().iter().find(|drop| drop["reason"] == "flows_full");
     assert!(full.is_some_and(|drop| drop["packets"].as_u64().unwrap() > 100), "{drops}");
 
-    // Those that are known are carried on, whoever finds no room beside them.
+    // Those that are known stay offloaded, whoever finds no room beside them.
     let before = net.lanes();
     let first = &sockets[..SOCKETS / 4];
     assert_eq!(exchange(first, 1, 2000, 2), first.len() * ECHOES.len());
     let after = net.lanes();
-    let [carried, worker] = [after.0 - before.0, after.1 - before.1];
+    let [offloaded, worker] = [after.0 - before.0, after.1 - before.1];
     assert!(
-        carried >= 2 * (first.len() * ECHOES.len()) as u64 && worker < carried / 20,
-        "{carried}, {worker}"
+        offloaded >= 2 * (first.len() * ECHOES.len()) as u64 && worker < offloaded / 20,
+        "{offloaded}, {worker}"
     );
 
     // What has been silent for long enough makes room.

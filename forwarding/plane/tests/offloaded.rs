@@ -1,11 +1,11 @@
-//! Flows that are decided are carried in the driver, exactly as a worker would send them, until
+//! Flows that are decided are offloaded to the driver, exactly as a worker would send them, until
 //! something about them changes.
 //!
 //! ```text
 //! host 10.0.0.2, 2001:db8:1::2 --- r0  router  r1 203.0.113.1, 2001:db8:2::1 --- 198.18.0.0/15, 2001:db8:f::/48
 //! ```
 //!
-//! A whole plane on a veth pair. Each packet of interest crosses twice: carried in the driver, and,
+//! A whole plane on a veth pair. Each packet of interest crosses twice: offloaded in the driver, and,
 //! while all packets are diverted, by way of the worker. The two must be equal byte for byte.
 
 mod one_worker;
@@ -155,7 +155,7 @@ struct Net<'a> {
 
 impl Net<'_> {
     fn start<'a>(rig: &Rig, wires: &'a [Wire; 2], policy: PolicySettings) -> Net<'a> {
-        let (mut plane, mut tables) = one_worker::start(PolicySettings { carry: true, ..policy });
+        let (mut plane, mut tables) = one_worker::start(PolicySettings { offload: true, ..policy });
         for i in 0..2u16 {
             let id = plane.expect(&format!("r{i}"), PortSettings::default()).unwrap();
             let interface = Interface { rp_filter: 1, ..interface(rig, i.into()) };
@@ -180,7 +180,7 @@ impl Net<'_> {
         net
     }
 
-    /// Packets by lane, of both ports: carried, for the worker.
+    /// Packets by lane, of both ports: offloaded, for the worker.
     fn lanes(&self) -> (u64, u64) {
         let counters: Vec<_> =
             self.plane.ports().iter().map(|port| self.plane.driver_counters(port)).collect();
@@ -194,7 +194,7 @@ impl Net<'_> {
     }
 
     /// Sends a packet that way, and gives what arrives, without its Ethernet header, and whether it
-    /// was carried.
+    /// was offloaded.
     fn cross(&mut self, side: usize, packet: &[u8]) -> (Vec<u8>, bool) {
         let before = self.lanes();
         self.send(side, packet);
@@ -203,11 +203,11 @@ impl Net<'_> {
         let frame = self.wires[1 - side]
             .expect("packet", |frame| frame.len() > 34 && frame[12..14] == kind && frame[hops] == 63);
         let after = self.lanes();
-        let (carried, worker) = (after.0 - before.0, after.1 - before.1);
-        assert_eq!(carried + worker, 1, "{before:?} {after:?}");
+        let (offloaded, worker) = (after.0 - before.0, after.1 - before.1);
+        assert_eq!(offloaded + worker, 1, "{before:?} {after:?}");
         self.sent[side].0 += 1;
         self.sent[side].1 += packet.len() as u64;
-        (frame[14..].to_vec(), carried == 1)
+        (frame[14..].to_vec(), offloaded == 1)
     }
 
     /// Sends a packet that must not arrive.
@@ -228,18 +228,18 @@ impl Net<'_> {
         self.plane.driver_mut().divert(&rules).unwrap();
     }
 
-    /// A packet carried, whether its sender has finished its checksum or not, and the same by the
+    /// A packet offloaded, whether its sender has finished its checksum or not, and the same by the
     /// worker: equal, and right.
     fn both_ways(&mut self, side: usize, packet: &[u8]) -> Vec<u8> {
-        let (carried, in_driver) = self.cross(side, packet);
+        let (offloaded, in_driver) = self.cross(side, packet);
         self.divert(true);
         let (worked, by_worker) = self.cross(side, packet);
         self.divert(false);
         assert!(in_driver && !by_worker, "{in_driver} {by_worker}: {packet:02x?}");
-        assert_eq!(carried, worked);
-        assert!(holds(&carried), "{carried:02x?}");
-        assert_eq!(self.cross(side, &partial(packet)), (carried.clone(), true));
-        carried
+        assert_eq!(offloaded, worked);
+        assert!(holds(&offloaded), "{offloaded:02x?}");
+        assert_eq!(self.cross(side, &partial(packet)), (offloaded.clone(), true));
+        offloaded
     }
 
     fn accounts(&self) -> Vec<Account> {
@@ -316,7 +316,7 @@ fn datagrams_are_sent_as_a_worker_sends_them() {
                 let (inside, outside) = (end(here, 4000 + number as u16), end(there, 53));
                 let out = |n: usize| packet(inside, outside, None, &payload(n));
                 assert!(!net.cross(0, &out(1)).1, "the first packet is judged");
-                // Not answered yet, it is carried all the same.
+                // Not answered yet, it is offloaded all the same.
                 let seen = ends(&net.both_ways(0, &out(2))).0;
                 assert_eq!(seen == inside, !translated, "{seen:?}");
                 let back = |n: usize| packet(outside, seen, None, &payload(n));
@@ -343,7 +343,7 @@ fn datagrams_are_sent_as_a_worker_sends_them() {
 }
 
 #[test]
-fn connections_are_carried_until_something_happens() {
+fn connections_are_offloaded_until_something_happens() {
     for rules in [None, Some(nat(MASQUERADE))] {
         inside(1, |rig, wires| {
             let policy = PolicySettings { filter: filter(STATEFUL), nat: rules, ..PolicySettings::default() };
@@ -374,7 +374,7 @@ fn connections_are_carried_until_something_happens() {
                 there += 1;
                 assert_eq!([0, 1].map(|side| (after.packets[side], after.bytes[side]))[0], net.sent[0]);
 
-                // Other rules: judged anew, and carried again.
+                // Other rules: judged anew, and offloaded again.
                 net.change_filter(&format!("{STATEFUL}drop tcp\n"));
                 let again = packet(outside, seen, segment(there, here, ACK), b"");
                 assert!(!net.cross(1, &again).1, "judged by the new rules");
@@ -388,7 +388,7 @@ fn connections_are_carried_until_something_happens() {
                 assert!(net.cross(1, &again).1);
 
                 // The end is the worker's, who knows all that was sent; what comes between the two
-                // FINs is carried.
+                // FINs is offloaded.
                 let account = net.account(inside);
                 assert_eq!(account.phase, Phase::Open);
                 assert!(!net.cross(0, &packet(inside, outside, segment(here, there, FIN | ACK), b"")).1);
@@ -401,8 +401,9 @@ fn connections_are_carried_until_something_happens() {
                 assert_eq!(sent, net.sent, "not one was forgotten");
                 // The next one begins with the same ports.
                 net.connect(inside, outside);
-                let (again, carried) = net.cross(0, &packet(inside, outside, segment(1001, 5001, ACK), b"z"));
-                assert!(carried && holds(&again));
+                let (again, offloaded) =
+                    net.cross(0, &packet(inside, outside, segment(1001, 5001, ACK), b"z"));
+                assert!(offloaded && holds(&again));
                 let rst = packet(inside, outside, segment(1002, 5001, RST), b"");
                 assert!(!net.cross(0, &rst).1);
                 assert_eq!(net.account(inside).phase, Phase::Reset);
@@ -414,7 +415,7 @@ fn connections_are_carried_until_something_happens() {
 }
 
 #[test]
-fn a_flow_lives_as_long_as_it_is_carried() {
+fn a_flow_lives_as_long_as_it_is_offloaded() {
     inside(1, |rig, wires| {
         let timeouts = Timeouts { udp_stream: Duration::from_secs(1), ..Timeouts::default() };
         let flows = Settings { memory: 4 << 20, timeouts, ..Settings::default() };
@@ -427,7 +428,7 @@ fn a_flow_lives_as_long_as_it_is_carried() {
         // The sweep comes by every 4 s.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(6) {
-            assert!(net.cross(0, &out).1, "still carried");
+            assert!(net.cross(0, &out).1, "still offloaded");
             std::thread::sleep(Duration::from_millis(100));
         }
         assert_eq!(net.account(inside).start, start);

@@ -1,7 +1,7 @@
-//! Where a filter and translation stand, the driver carries what they have decided: a gigabyte in
+//! Where a filter and translation stand, what they have decided is offloaded to the driver: a gigabyte in
 //! each family arrives byte for byte, nearly all of it past the workers, while somebody outside
 //! sprays segments that are of no window; the flow's figures and the rules' count all of it. Echo,
-//! GRE, ESP and the rest of half a connection are carried as well. (The network of `network.rs`.)
+//! GRE, ESP and the rest of half a connection are offloaded as well. (The network of `network.rs`.)
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -77,8 +77,8 @@ fn with_and_without_translation() {
                 lab::transfer(&net.customer, &net.server, address.parse().unwrap(), 256 << 20).unwrap();
             assert_eq!(sent.sent, sent.arrived, "{address}");
         }
-        let (carried, worker) = since(&net, before);
-        assert!(carried > 20 * worker && carried > 100_000, "{carried} carried, {worker} by workers");
+        let (offloaded, worker) = since(&net, before);
+        assert!(offloaded > 20 * worker && offloaded > 100_000, "{offloaded} offloaded, {worker} by workers");
 
         // Both ways, and strangers between.
         let mut server = net.server.command("iperf3");
@@ -103,9 +103,9 @@ fn with_and_without_translation() {
         let filter = net.router.subject("filter").unwrap();
         let forward = filter.as_array().unwrap().iter().find(|chain| chain["chain"] == "forward").unwrap();
         let packets = |rule: usize| forward["rules"][rule]["packets"].as_u64().unwrap();
-        let (carried, worker) = net.lanes();
+        let (offloaded, worker) = net.lanes();
         assert!(packets(0) > 1000, "strangers were refused: {filter}");
-        assert!(packets(1) > carried * 9 / 10, "{carried} carried, {worker} by workers: {filter}");
+        assert!(packets(1) > offloaded * 9 / 10, "{offloaded} offloaded, {worker} by workers: {filter}");
         // Finished connections leave.
         wait_for("the connections to leave", Duration::from_secs(20), || {
             let shown = net.router.show("flows").map_err(|error| error.to_string())?;
@@ -175,16 +175,19 @@ fn echo_and_tunnels_and_half_a_connection() {
             })
             .unwrap();
             let ping = ping.stop();
-            let (carried, worker) = since(&net, before);
+            let (offloaded, worker) = since(&net, before);
             assert!(ping.lost() * 100 <= ping.sent, "{address}: {ping:?}");
-            assert!(carried > 1900 && worker < 100, "{address}: {carried} carried, {worker} by workers");
+            assert!(
+                offloaded > 1900 && worker < 100,
+                "{address}: {offloaded} offloaded, {worker} by workers"
+            );
 
             let before = net.lanes();
             half_closed(&net, address);
-            let (carried, worker) = since(&net, before);
+            let (offloaded, worker) = since(&net, before);
             assert!(
-                carried > 20 * worker && carried > 5000,
-                "{address}: {carried} carried, {worker} by workers"
+                offloaded > 20 * worker && offloaded > 5000,
+                "{address}: {offloaded} offloaded, {worker} by workers"
             );
         }
         let closed = net.router.show("flows --port 7000").unwrap();
@@ -198,13 +201,13 @@ fn echo_and_tunnels_and_half_a_connection() {
                     .unwrap();
             let before = net.lanes();
             net.customer.scapy(TUNNELS).unwrap();
-            let (carried, worker) = since(&net, before);
+            let (offloaded, worker) = since(&net, before);
             // What is under way has come.
             std::thread::sleep(Duration::from_millis(300));
             let packets = seen.decode().unwrap();
             // Tcpdump may miss some on a busy machine.
             assert!(packets.len() > 540, "{} of 600 came", packets.len());
-            assert!(carried > 560, "{carried} carried, {worker} by workers");
+            assert!(offloaded > 560, "{offloaded} offloaded, {worker} by workers");
         }
     }
 }

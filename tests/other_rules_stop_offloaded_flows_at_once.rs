@@ -1,4 +1,4 @@
-//! Rules and translation change while the driver carries flows: what the new rules forbid stops at
+//! Rules and translation change while flows are offloaded to the driver: what the new rules forbid stops at
 //! once, within 100 ms of the order, and goes on when it may again; a translated flow keeps what it
 //! was given whatever becomes of the rules for it, and no inside address is ever seen outside. (The
 //! network of `network.rs`.)
@@ -36,8 +36,8 @@ fn express(net: &Line) -> u64 {
     shown.as_array().unwrap().iter().map(|p| p["received"]["express"]["packets"].as_u64().unwrap()).sum()
 }
 
-/// Waits until the driver carries what is sent.
-fn carried(net: &Line, sink: &Sink) {
+/// Waits until the driver forwards what is sent.
+fn offloaded(net: &Line, sink: &Sink) {
     let before = sink.received();
     sink.has_received(before + 200, Duration::from_secs(5)).unwrap();
     let (before, arrived) = (express(net), sink.received());
@@ -58,7 +58,7 @@ fn for_the_filter() {
     let flows = Flows::start(&net.customer, vec![at("10.2.0.2", 9000)], 4, 64, 4000).unwrap();
     let mut times = Vec::new();
     for _ in 0..5 {
-        carried(&net, &sink);
+        offloaded(&net, &sink);
         net.router.configure(&may_not).unwrap();
         // A file that was just written is not read at once: the order is given when it may be.
         std::thread::sleep(Duration::from_millis(150));
@@ -76,7 +76,7 @@ fn for_the_filter() {
         net.router.configure(&may).unwrap();
         reload(&net);
     }
-    carried(&net, &sink);
+    offloaded(&net, &sink);
     println!("the last datagram came so long after the order: {times:?}");
     assert!(times.iter().min().unwrap() < &Duration::from_millis(100), "{times:?}");
     drop(flows);
@@ -109,19 +109,19 @@ fn for_translation() {
     let (old, new) = (Sink::start(&net.server, 9000).unwrap(), Sink::start(&net.server, 9001).unwrap());
     let last = Sink::start(&net.server, 9002).unwrap();
     let kept = Flows::start(&net.customer, vec![at("10.2.0.2", 9000)], 4, 64, 4000).unwrap();
-    carried(&net, &old);
+    offloaded(&net, &old);
 
     net.router.configure(&translation(pool)).unwrap();
     reload(&net);
     let later = Flows::start(&net.customer, vec![at("10.2.0.2", 9001)], 4, 64, 4000).unwrap();
-    carried(&net, &new);
-    carried(&net, &old);
+    offloaded(&net, &new);
+    offloaded(&net, &old);
 
     // Without any rule: new flows go as they are, those that were translated stay so.
     net.router.configure(&translation("")).unwrap();
     reload(&net);
     let plain = Flows::start(&net.customer, vec![at("10.2.0.2", 9002)], 4, 64, 4000).unwrap();
-    carried(&net, &last);
+    offloaded(&net, &last);
     let before = old.received();
     old.has_received(before + 1000, Duration::from_secs(5)).unwrap();
     let sent = [kept.stop(), later.stop(), plain.stop()];

@@ -53,7 +53,7 @@ impl Class {
     pub const COMPLETE_FLOW: &'static str = "x/x";
 }
 
-/// What an element may know of its surroundings while it is made.
+/// What an element may know of its context while it is made.
 pub struct Setup<'a> {
     /// Its name.
     pub name: &'a str,

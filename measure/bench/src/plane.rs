@@ -252,7 +252,7 @@ fn lines(case: &Case, frames: &Frames) -> Vec<Line<impl FnMut(u64, &mut Packet) 
 
 /// Sends all frames several times, so that flows begin, are answered, and are known; looks at all
 /// that leaves.
-fn rehearse(rig: &mut Rig, case: &Case, frames: &Frames) {
+fn warm_up(rig: &mut Rig, case: &Case, frames: &Frames) {
     let check = |left: &[(PortId, Vec<u8>)], frames: &[Frame], to: PortId| {
         assert_eq!(left.len(), frames.len(), "{}: frames are missing", case.name);
         let tags = case.trunk.tags().first().map_or(0, |tags| tags.bytes().len());
@@ -285,7 +285,7 @@ fn measure(ruler: &mut Ruler, case: &Case) {
     Pool::heap(buffers + 2 * RING + 8 * BATCH).install();
     let mut rig = Rig::new(case);
     let frames = rig.frames.clone();
-    rehearse(&mut rig, case, &frames);
+    warm_up(&mut rig, case, &frames);
 
     let mut lines = lines(case, &frames);
     let mut batch: Vec<Packet> = Vec::with_capacity(BATCH);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::TrafficError;
 
-/// Those of one kind and port. One that only the shelf holds is free.
+/// Those of one kind and port. One that only the cache holds is free.
 pub(crate) struct ProgramCache<T>(Mutex<Vec<Arc<T>>>);
 
 impl<T> Default for ProgramCache<T> {

@@ -36,7 +36,7 @@ pub const SAMPLE: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("sample.rs"),
     make: |arguments, setup| {
-        let (context, view) = desk(arguments, setup)?;
+        let (context, view) = context_and_view(arguments, setup)?;
         Ok(Box::new(SampleIn { context, view }))
     },
 };
@@ -49,12 +49,15 @@ pub const SAMPLED: Class = Class {
     flow: Class::COMPLETE_FLOW,
     source: include_str!("sample.rs"),
     make: |arguments, setup| {
-        let (context, view) = desk(arguments, setup)?;
+        let (context, view) = context_and_view(arguments, setup)?;
         Ok(Box::new(SampleOut { context, view }))
     },
 };
 
-fn desk(arguments: &mut Arguments<'_>, setup: &Setup<'_>) -> Result<(SharedContext, View), Refused> {
+fn context_and_view(
+    arguments: &mut Arguments<'_>,
+    setup: &Setup<'_>,
+) -> Result<(SharedContext, View), Refused> {
     let (context, tables) =
         (setup.environment.get::<SharedContext>(), setup.environment.get::<RouterContext>());
     if context.is_none() || tables.is_none() {

@@ -40,7 +40,7 @@ pub(super) enum Stage {
     /// We are the server, and do not know which interface is wanted.
     Asked,
     /// We are the server, and the client offers.
-    Taking {
+    Attaching {
         peer: String,
         taken: Taken,
     },
@@ -89,7 +89,7 @@ impl Connection {
         }
         match std::mem::replace(&mut self.stage, Stage::Up) {
             Stage::Asked => self.asked(message, find),
-            Stage::Taking { peer, taken } => self.take(peer, taken, message, descriptor),
+            Stage::Attaching { peer, taken } => self.take(peer, taken, message, descriptor),
             Stage::Curious => self.offer(message),
             Stage::Offering { peer, offer } => self.go_on(peer, offer, message),
             Stage::Up => Err(ours("a message that nobody waited for")),
@@ -117,7 +117,7 @@ impl Connection {
             return Err(ours("the secret is another one"));
         }
         interface.connecting();
-        self.stage = Stage::Taking { peer: init.name, taken: Taken::default() };
+        self.stage = Stage::Attaching { peer: init.name, taken: Taken::default() };
         self.send(&Message::Ack, None)
     }
 
@@ -144,7 +144,7 @@ impl Connection {
             }
             _ => return Err(ours("a message that a client does not send now")),
         }
-        self.stage = Stage::Taking { peer, taken };
+        self.stage = Stage::Attaching { peer, taken };
         self.send(&Message::Ack, None)
     }
 

@@ -1,5 +1,5 @@
 //! A configuration on its way from text to graph, also more than once: `hotconfig` makes another
-//! graph of another text with the same surroundings.
+//! graph of another text in the same context.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use wire::Mac;
 use super::accepted::Accepted;
 use super::link::{Link, to_peers};
 
-/// What the control thread knows of a virtual router's surroundings.
+/// What the control thread knows of what a virtual router needs around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Linux's number of its interface; 0: there is none.

@@ -400,7 +400,7 @@ impl Runner {
         before.difference(&after).for_each(|name| self.accepted.interface(name, false));
     }
 
-    /// Something about a virtual router's surroundings is different.
+    /// Something that a virtual router needs around it is different.
     fn learn(&mut self, number: usize, member: usize, facts: Facts) {
         let now = self.begun.elapsed();
         let group = &mut self.sets[number].groups[member];

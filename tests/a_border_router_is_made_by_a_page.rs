@@ -1,6 +1,6 @@
 //! `docs/border.md` leads from a bare router to one with two upstreams, a default route that the
-//! site hears of while there is one, a filter and a flow log, with the shell alone. Its commands are
-//! taken out of the page.
+//! site hears of while there is one, a filter and a flow log, with the shell alone. Its commands
+//! are taken out of the page.
 //!
 //! ```text
 //!   first (AS 65010) ── wan0 ┐

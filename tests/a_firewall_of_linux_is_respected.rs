@@ -1,7 +1,7 @@
 //! A machine has a firewall of Linux's own, of which the router knows nothing: what it could touch
 //! is left to Linux, from the first packet on, and forwarded by the plane again when it is gone, or
-//! when the operator says that it is not meant. So it is with routing rules that are not followed. (The network of
-//! `network.rs`.)
+//! when the operator says that it is not meant. So it is with routing rules that are not followed.
+//! (The network of `network.rs`.)
 
 use std::time::Duration;
 

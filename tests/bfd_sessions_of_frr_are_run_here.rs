@@ -189,8 +189,8 @@ fn and_neither_a_reload_nor_a_restart_touches_any() {
     }
     assert_eq!((there(&net), changes(&net)), before, "{}", net.line.router.log());
 
-    // Nor does a stop, nor what follows it; nor a death. Packets go on meanwhile, for longer than it
-    // takes to detect that there are none.
+    // Nor does a stop, nor what follows it; nor a death. Packets go on meanwhile, for longer than
+    // it takes to detect that there are none.
     net.line.router.stop().unwrap();
     let come = || -> Vec<u64> {
         let all = net.theirs.show("show bfd peers counters json").unwrap();

@@ -1,7 +1,8 @@
-//! Where a filter and translation stand, what they have decided is offloaded to the driver: a gigabyte in
-//! each family arrives byte for byte, nearly all of it past the workers, while somebody outside
-//! sprays segments that are of no window; the flow's figures and the rules' count all of it. Echo,
-//! GRE, ESP and the rest of half a connection are offloaded as well. (The network of `network.rs`.)
+//! Where a filter and translation stand, what they have decided is offloaded to the driver: a
+//! gigabyte in each family arrives byte for byte, nearly all of it past the workers, while somebody
+//! outside sprays segments that are of no window; the flow's figures and the rules' count all of
+//! it. Echo, GRE, ESP and the rest of half a connection are offloaded as well. (The network of
+//! `network.rs`.)
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

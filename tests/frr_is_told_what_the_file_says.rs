@@ -1,6 +1,7 @@
 //! FRR is told what the file says: only what changed, whole or not at all, and what that does to
-//! sessions is told before it is done. (The network of `network.rs`; the router's FRR is the file's,
-//! those of the server, which is a BGP neighbour, and of the customer, which speaks OSPF, are not.)
+//! sessions is told before it is done. (The network of `network.rs`; the router's FRR is the
+//! file's, those of the server, which is a BGP neighbour, and of the customer, which speaks OSPF,
+//! are not.)
 
 #[path = "../control/frr/tests/naive/file.rs"]
 mod file;

@@ -131,8 +131,8 @@ fn a_change_is_followed_and_nothing_passes_between() {
     python.args(["-c", SENDER]);
     let mut sender = net.customer.spawn("sender", python).unwrap();
     let sent = || net.customer.interface_number("eth0", "statistics/tx_packets").unwrap();
-    // One rule comes and goes. While a whole table is replaced by another, Linux itself lets a packet
-    // through now and then, though both drop it (6.18: 97 in 1,350 times; 0 with one rule).
+    // One rule comes and goes. While a whole table is replaced by another, Linux itself lets a
+    // packet through now and then, though both drop it (6.18: 97 in 1,350 times; 0 with one rule).
     let mark = "nft -a list chain inet wall forward | sed -n 's/.*ct mark .*# handle //p'";
     for round in 0..4 {
         let linuxs = round % 2 == 0;
@@ -271,8 +271,8 @@ fn and_what_is_expected_is_judged_by_it() {
     assert_eq!(holds(), [true, false], "{}", net.router.ask("show expect").unwrap());
     let told = net.router.ask("show expect").unwrap();
     assert!(told.contains("dropped by rule policy (inet wall forward"), "{told}");
-    // A flow that lives, and that Linux's rules drop by now, does not pass by rules of one's own that
-    // change nothing.
+    // A flow that lives, and that Linux's rules drop by now, does not pass by rules of one's own
+    // that change nothing.
     net.reachable();
     assert!(arrives(&net, "10.2.0.2", 7777));
     nft(net.router.host(), &["add element inet wall blocked { 10.2.0.0/26 }"]);

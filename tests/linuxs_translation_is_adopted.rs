@@ -1,5 +1,5 @@
-//! `linux_filter = "adopt"` where Linux translates addresses: the plane does so by the same rules, in
-//! its own lanes; connections live on when rules change, when they become Linux's, and when the
+//! `linux_filter = "adopt"` where Linux translates addresses: the plane does so by the same rules,
+//! in its own lanes; connections live on when rules change, when they become Linux's, and when the
 //! daemon is killed. (The network of `network.rs`.)
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The system tests: real hosts, real routing daemons and real packets, in network namespaces.
 //!
 //! Each file is named as the sentence it proves, and opens with its topology. They need root, and a
-//! built `bifrost` beside them (`make test` sees to both). Two of them have the machine at a time, and
-//! those about moments have it alone (`network::turn`).
+//! built `bifrost` beside them (`make test` sees to both). Two of them have the machine at a time,
+//! and those about moments have it alone (`network::turn`).
 //!
 //! `ROUTER=linux cargo test -p system-tests` runs the same tests with Linux alone as the
 //! router. A test that fails then expects something that no router does.

@@ -216,7 +216,8 @@ fn byte_for_byte_as_by_linux() {
     for lane in LANES {
         let mut tree = Tree::new("group-bytes", lane);
         add_both(&tree);
-        // By their number frames have a TTL of 1 to 16: thirds of 96 leave by thresholds of 1 and 9.
+        // By their number frames have a TTL of 1 to 16: thirds of 96 leave by thresholds of 1 and
+        // 9.
         let (ttl, count) = ("1 + n % 16", 96);
         let expected = [90 + 90, 42 + 90];
         let by_linux = tree.received(&GROUP, count, ttl, expected);

@@ -239,8 +239,8 @@ pub fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
-/// What a router knows of a transfer by iperf3: how the answers of its flow come, and how many bytes
-/// it had.
+/// What a router knows of a transfer by iperf3: how the answers of its flow come, and how many
+/// bytes it had.
 pub fn flow_of_iperf(router: &Router) -> Result<(String, u64), String> {
     let shown = router.show("flows --port 5201").map_err(|error| error.to_string())?;
     let flows = shown["flows"].as_array().cloned().unwrap_or_default();

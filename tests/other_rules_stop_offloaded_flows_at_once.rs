@@ -1,7 +1,7 @@
-//! Rules and translation change while flows are offloaded to the driver: what the new rules forbid stops at
-//! once, within 100 ms of the order, and goes on when it may again; a translated flow keeps what it
-//! was given whatever becomes of the rules for it, and no inside address is ever seen outside. (The
-//! network of `network.rs`.)
+//! Rules and translation change while flows are offloaded to the driver: what the new rules forbid
+//! stops at once, within 100 ms of the order, and goes on when it may again; a translated flow
+//! keeps what it was given whatever becomes of the rules for it, and no inside address is ever seen
+//! outside. (The network of `network.rs`.)
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
-//! Programs read and change the router by HTTPS, with curl as they would: every example of the page,
-//! who may do what, what is refused and why, what happens as it happens, and ten thousand routes and
-//! rules at once. Who only holds connections keeps nobody from anything.
+//! Programs read and change the router by HTTPS, with curl as they would: every example of the
+//! page, who may do what, what is refused and why, what happens as it happens, and ten thousand
+//! routes and rules at once. Who only holds connections keeps nobody from anything.
 
 use std::fs;
 use std::io::{Read, Write};

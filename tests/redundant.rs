@@ -76,8 +76,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// How many datagrams the routers lost in all, some time after something happened. What was sent
-    /// while the machine itself stood still is not theirs.
+    /// How many datagrams the routers lost in all, some time after something happened. What was
+    /// sent while the machine itself stood still is not theirs.
     pub fn lost(self) -> u64 {
         sleep(Duration::from_secs(1));
         let sent = self.flows.stop();

@@ -1,9 +1,10 @@
 //! How long the machine kept its cores from everybody.
 //!
-//! A hypervisor that is short of processors takes a core away for tens of milliseconds, and a kernel
-//! may keep one as long. What is sent meanwhile from another core overflows the ring of a veth (256
-//! places), whatever the router does. So a thread on each core, which runs before all others, looks
-//! each millisecond whether it was on time; tests that count losses take off what the machine lost.
+//! A hypervisor that is short of processors takes a core away for tens of milliseconds, and a
+//! kernel may keep one as long. What is sent meanwhile from another core overflows the ring of a
+//! veth (256 places), whatever the router does. So a thread on each core, which runs before all
+//! others, looks each millisecond whether it was on time; tests that count losses take off what the
+//! machine lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,6 +1,6 @@
 //! `bifrost import`: what `ip` and FRR's shell have made becomes a file, and putting that in force
-//! changes nothing. (The network of `network.rs`; the router's FRR speaks BGP with the server's, and
-//! at the router is a cable a0-a1.)
+//! changes nothing. (The network of `network.rs`; the router's FRR speaks BGP with the server's,
+//! and at the router is a cable a0-a1.)
 
 use std::fs;
 use std::time::Duration;

@@ -10,8 +10,8 @@
 #pragma once
 #include "tags.h"
 
-/* Where a frame's destination and source lead, as the table of its interface and the main one behind it say.
- */
+/* Where a frame's destination and source lead, by the table of its interface and the main one
+ * behind it. */
 struct routed {
     __u64 hop;
     __u64 back; /* 0 where nobody asks */

@@ -7,9 +7,9 @@
  *         -> routed by a table beside the main one? -> the program for those, which does the same
  *         -> to a group that workers forward?     -> the worker's ring
  *         -> of a host that its bridge does not know, where flows matter?
- *                                                 -> the program for those: the worker's ring, or Linux
+ *                                                 -> the program for those: worker's ring or Linux
  *         -> not ours, control, for this machine? -> Linux, policed by class
- *         -> express lane, if the port has it     -> out by redirect, or dropped with a reason, or ...
+ *         -> express lane, if the port has it     -> out by redirect, dropped with a reason, or ...
  *         -> of a flow that is decided            -> out by redirect, or ...
  *         -> the worker's ring; no worker there   -> Linux, which is what makes it the safety net
  *
@@ -39,7 +39,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Which frames a program is for. */
 enum door { ANY, OF_TAGS, OF_ROUTED, OF_STRANGERS };
 
-/* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's place. */
+/* A detail of LANE_PASS that is no class: transit that Linux forwards in the express lane's
+ * place. */
 #define TRANSIT 0xff
 
 /*
@@ -82,8 +83,8 @@ static __always_inline verdict classify4(struct frame *frame) {
         return PASS(CLASS_TRANSIT);
     if (other != UNDECIDED)
         return other;
-    /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it becomes.
-     */
+    /* Options are Linux's, but where flows are tracked the worker knows which one it is and what it
+     * becomes. */
     return frame->flags & IF_FLOWS && !options && !frame->beside ? VERDICT(LANE_WORKER, OFFLOADED4) : WORKER;
 }
 
@@ -422,9 +423,9 @@ int stranger_to_worker(struct xdp_md *ctx) {
 }
 
 /*
- * Packets of flows that are decided are forwarded here, others go on to the worker. Programs of their
- * own, so that the kernel's verifier need not combine their ways with all those of the first; they
- * see only what that one lets through.
+ * Packets of flows that are decided are forwarded here, others go on to the worker. Programs of
+ * their own, so that the kernel's verifier need not combine their ways with all those of the first;
+ * they see only what that one lets through.
  */
 static __always_inline int forward_offloaded(struct xdp_md *ctx, enum step step) {
     __u32 port = port_at(ctx);

@@ -31,7 +31,8 @@ struct ipv6 {
     struct in6 source, destination;
 };
 
-/* Of UDP only the port that it goes to says what it is; a connection of TCP may have begun at either end. */
+/* Of UDP only the port that it goes to says what it is; a connection of TCP may have begun at
+ * either end. */
 static __always_inline enum police_class class_of_ports(__u8 protocol, __u8 ttl, __u16 source,
                                                         __u16 destination) {
     int either = protocol == PROTOCOL_TCP;
@@ -42,7 +43,8 @@ static __always_inline enum police_class class_of_ports(__u8 protocol, __u8 ttl,
     return CLASS_REST;
 }
 
-/* `upper` points to the header of `protocol`, unless the packet does not show it: in later fragments. */
+/* `upper` points to the header of `protocol`, unless the packet does not show it: in later
+ * fragments. */
 static __always_inline enum police_class class_of_upper(__u8 protocol, int shown, __u8 ttl, void *upper,
                                                         void *end) {
     switch (protocol) {
@@ -107,7 +109,8 @@ static __always_inline enum police_class class_of_ipv6(struct ipv6 *ip, void *en
     return class_of_upper(protocol, shown, ip->hop_limit, upper, end);
 }
 
-/* Whether this may be a local address: no for nearly all others, without a look into the hash map. */
+/* Whether this may be a local address: no for nearly all others, without a look into the hash
+ * map. */
 static __always_inline int may_be_local(__u64 key) {
     __u32 bit = (__u32)(key * LOCAL_FACTOR >> LOCAL_SHIFT);
     return word32(&local_filter, bit / 32) >> (bit % 32) & 1;

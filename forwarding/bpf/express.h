@@ -16,7 +16,8 @@
 typedef __u32 verdict;
 #define VERDICT(lane, detail) ((lane) << 8 | (detail))
 #define PASS(class) VERDICT(LANE_PASS, class)
-/* To Linux, by its own class: it is for this machine; or so it seems, or not, by its link address. */
+/* To Linux, by its own class: it is for this machine; or so it seems, or not, by its link
+ * address. */
 #define OURS VERDICT(LANE_PASS, 0xfe)
 #define FOREIGN VERDICT(LANE_PASS, 0xfd)
 #define DROP(reason) VERDICT(LANE_DROP, reason)
@@ -71,7 +72,8 @@ static __always_inline __u64 back4(struct frame *frame, __u32 source) {
     return frame->beside ? frame->back : word64(&nexthops, lookup4(source));
 }
 
-/* Whether the source is this machine's. With tables beside the main one it takes its table to say. */
+/* Whether the source is this machine's. With tables beside the main one it takes its table to
+ * say. */
 static __always_inline int is_own4(struct frame *frame, __u32 source) {
     if (!frame->beside)
         return is_local4(source);
@@ -124,8 +126,8 @@ static __always_inline verdict without_forwarding(__u8 kind) {
 }
 
 /*
- * Whether a frame that came in by a bridge leaves by it. Not inlined, flags and all: so the verifier
- * learns nothing of them that would make it follow all that is behind once more.
+ * Whether a frame that came in by a bridge leaves by it. Not inlined, flags and all: so the
+ * verifier learns nothing of them that would make it follow all that is behind once more.
  */
 static __noinline int is_same_bridge(__u32 flags, __u32 interface, __u32 out) {
     return flags & IF_BRIDGED && !differ(out, ifindex_of(interface));
@@ -212,7 +214,8 @@ static __always_inline int is_diverted(struct frame *frame, void *source, void *
     return 0;
 }
 
-/* The ports of a packet as one number, source first; 0 where not every packet of the flow shows them. */
+/* The ports of a packet as one number, source first; 0 where not every packet of the flow shows
+ * them. */
 static __always_inline __u32 ports_of(__u8 protocol, void *upper, void *end, __u32 upper_length) {
     if (!has_ports(protocol) || upper_length < 4 || upper + 4 > end)
         return 0;
@@ -237,8 +240,8 @@ static __always_inline void decrement_ttl(struct ipv4 *ip) {
     ip->ttl--;
 }
 
-/* RFC 1812, 5.2.2: what makes a header valid, in Linux's order. The caller has seen version 4 without
- * options. */
+/* RFC 1812, 5.2.2: what makes a header valid, in Linux's order. The caller has seen version 4
+ * without options. */
 static __always_inline enum reason invalid4(struct frame *frame, struct ipv4 *ip) {
     __u32 length = bpf_ntohs(ip->total_length);
     measure(frame, ETHERNET + length);

@@ -32,8 +32,8 @@
 #include "abi.h"
 #include "hidden.h"
 
-/* More than the writer ever makes a walk (four windows of at most eight lines, and a spare). What would be
- * longer is answered as no route, which the worker looks into. */
+/* More than the writer ever makes a walk (four windows of at most eight lines, and a spare). What
+ * would be longer is answered as no route, which the worker looks into. */
 #define FIB_LINES 36
 
 static __always_inline __u32 lookup4(__u32 address) {
@@ -81,8 +81,8 @@ static __always_inline __u32 lookup6(__u64 high, __u64 low) {
     return fib_walk(word, high << 28 | low >> 36, low << 28);
 }
 
-/* The same in a table beside the main one; an address of IPv4 is the first half of `high`. Where the next hop
- * is of KIND_NONE, the main one decides. */
+/* The same in a table beside the main one; an address of IPv4 is the first half of `high`. Where
+ * the next hop is of KIND_NONE, the main one decides. */
 static __always_inline __u32 lookup_beside(__u32 table, int ipv6, __u64 high, __u64 low) {
     return fib_walk(word32(&fib6, FIB_ROOTS + table * 2 + ipv6), high, low);
 }

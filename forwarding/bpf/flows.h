@@ -52,8 +52,9 @@ struct flow_key {
     __u32 swapped;
 };
 
-/* What the addresses and ports of a translated flow's packet become: the reverse of the tuple as packets of
- * the other direction come. In the form of a key; `high`: the source is the higher end. */
+/* What the addresses and ports of a translated flow's packet become: the reverse of the tuple as
+ * packets of the other direction come. In the form of a key; `high`: the source is the higher
+ * end. */
 struct flow_target {
     __u64 addresses[4];
     __u32 ports, high;
@@ -124,7 +125,8 @@ static __always_inline int flow_has_key(struct flow_hot *hot, struct flow_key *k
                                       addresses[2] == key->addresses[2] && addresses[3] == key->addresses[3]);
 }
 
-/* An entry, the direction of the packet in it, and where its key was, as one number; 0: not found. */
+/* An entry, the direction of the packet in it, and where its key was, as one number; 0: not
+ * found. */
 #define FOUND(entry, reply, at) ((__u64)(at) << 33 | (__u64)(reply) << 32 | (entry))
 #define FOUND_AT(found) ((found) >> 33)
 
@@ -149,7 +151,8 @@ static __always_inline __u64 flow_hit(__u32 entry, struct flow_key *key) {
     return FOUND(entry, ((meta & FLOW_REPLY_SWAPPED) != 0) == key->swapped, entry);
 }
 
-/* Tags that match by chance are few; who has more of them in a word than this is looked up by the worker. */
+/* Tags that match by chance are few; who has more of them in a word than this is looked up by the
+ * worker. */
 #define CANDIDATES 3
 
 /* Not inlined, so that the verifier forgets how it was found. */
@@ -296,8 +299,9 @@ static __always_inline int is_ordinary(struct flow_door *door, struct offloaded 
     return 1;
 }
 
-/* Takes the packet into account: from here on it is forwarded here. 0: the flow has ended, or another
- * processor has just done so for this direction, and the worker is to say what comes of both. */
+/* Takes the packet into account: from here on it is forwarded here. 0: the flow has ended, or
+ * another processor has just done so for this direction, and the worker is to say what comes of
+ * both. */
 static __always_inline int take(struct flow_door *door, struct offloaded *c, __u8 protocol) {
     struct flow_cold *cold = cold_of(c);
     asm volatile("" ::: "memory"); /* not before the rest has been read */
@@ -382,8 +386,8 @@ static __always_inline __u16 corrected(__u64 sum, __u16 checksum) {
     return ~sum;
 }
 
-/* Writes ports, or the identifier of an echo, and corrects the checksum by this and by what became of the
- * addresses. GRE and ESP have nothing to write. */
+/* Writes ports, or the identifier of an echo, and corrects the checksum by this and by what became
+ * of the addresses. GRE and ESP have nothing to write. */
 static __always_inline void write_upper(void *upper, void *end, __u8 protocol, __be32 ports, __u64 delta) {
     if (protocol == PROTOCOL_ICMP || protocol == PROTOCOL_ICMP6) {
         __be16 *id = upper + 4;
@@ -417,8 +421,8 @@ static __always_inline void write_upper(void *upper, void *end, __u8 protocol, _
 #define ECHO6 128
 #define ECHO6_REPLY 129
 
-/* What stands for ports in the flow's key (tables/wire/src/headers.rs, tables/flow/src/tuple.rs), source
- * first. 0: the packet is the worker's. */
+/* What stands for ports in the flow's key (tables/wire/src/headers.rs, tables/flow/src/tuple.rs),
+ * source first. 0: the packet is the worker's. */
 static __always_inline int flow_ports(__u8 protocol, void *upper, void *end, __u32 *ports) {
     __u8 *byte = upper;
     if (protocol == PROTOCOL_TCP || protocol == PROTOCOL_UDP) {
@@ -544,8 +548,8 @@ static __always_inline __u64 words_of(struct ipv6 *ip) {
     return sum;
 }
 
-/* Whether a packet may be forwarded here (UNDECIDED), or is the worker's. The rest is another program's
- * (send6), so that the verifier begins anew. */
+/* Whether a packet may be forwarded here (UNDECIDED), or is the worker's. The rest is another
+ * program's (send6), so that the verifier begins anew. */
 static __always_inline verdict offloaded6(struct frame *frame, struct ipv6 *ip) {
     struct flow_door *door = flow_table();
     struct offloaded *c = begin();
@@ -558,8 +562,8 @@ static __always_inline verdict offloaded6(struct frame *frame, struct ipv6 *ip) 
         return WORKER;
     __u64 s1 = bpf_be64_to_cpu(ip->source.half[0]), s2 = bpf_be64_to_cpu(ip->source.half[1]);
     __u64 d1 = bpf_be64_to_cpu(ip->destination.half[0]), d2 = bpf_be64_to_cpu(ip->destination.half[1]);
-    /* Two IPv4-mapped addresses have a key of IPv4. (Compared so that the verifier does not know either for
-     * 0.) */
+    /* Two IPv4-mapped addresses have a key of IPv4. (Compared so that the verifier does not know
+     * either for 0.) */
     __u64 both = s1 | d1;
     asm volatile("" : "+r"(both));
     if (!both)

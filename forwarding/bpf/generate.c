@@ -56,8 +56,8 @@ static __noinline int account(struct live *live) {
     return 0;
 }
 
-/* The lane whose packet is due next, else the next of those that go as fast as they can; LANES: all are over.
- */
+/* The lane whose packet is due next, else the next of those that go as fast as they can; LANES: all
+ * are over. */
 static __noinline __u32 next_lane(struct live *live) {
     live->paced = live->free = live->after = LANES;
     live->earliest = ~0ULL;
@@ -132,7 +132,8 @@ int generate(struct xdp_md *ctx) {
     if (run->position >= run->batch) {
         run->position = 0;
         run->now = bpf_ktime_get_ns();
-        /* A frame's turn for that: the verifier is not to follow the rest from each way through it. */
+        /* A frame's turn for that: the verifier is not to follow the rest from each way through
+         * it. */
         if (run->pending) {
             run->position = 1;
             account(run);

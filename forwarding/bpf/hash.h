@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The flow hash: tables/wire/src/flow_hash.rs in C, bit for bit. Both lanes must choose the same path for a
- * flow. */
+/* The flow hash: tables/wire/src/flow_hash.rs in C, bit for bit. Both lanes must choose the same
+ * path for a flow. */
 #pragma once
 #include <linux/types.h>
 

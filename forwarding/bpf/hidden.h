@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Arithmetic that the compiler cannot look through, so that it neither makes branches of it nor something
- * that the kernel's verifier cannot follow.
+ * Arithmetic that the compiler cannot look through, so that it neither makes branches of it nor
+ * something that the kernel's verifier cannot follow.
  */
 #pragma once
 #include <linux/types.h>
@@ -17,9 +17,9 @@ static __always_inline __u32 differ(__u32 one, __u32 other) {
 }
 
 /*
- * 1 if one number is below another, else 0. Without a branch, both ways of which the verifier would follow,
- * and which the CPU often guesses wrongly. The compiler is to see neither that, nor what bits it has: see
- * `whole`.
+ * 1 if one number is below another, else 0. Without a branch, both ways of which the verifier would
+ * follow, and which the CPU often guesses wrongly. The compiler is to see neither that, nor what
+ * bits it has: see `whole`.
  */
 static __always_inline __u64 is_below(__u32 one, __u32 other) {
     __u64 is = (__u64)one - other;

@@ -13,7 +13,8 @@
 #include "abi.h"
 #include "hidden.h"
 
-/* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends with. */
+/* Not 0 where the program runs in generic mode: what a frame that a worker handed to Linux ends
+ * with. */
 volatile const __u32 MARK = 0;
 
 /* Bits of an address that the first level of `fib4` does not look at: fewer for many routes. */
@@ -91,10 +92,10 @@ struct {
 } targets SEC(".maps");
 
 /*
- * The way to the workers (to_worker, stranger_to_worker). The kernel empties an array of programs as
- * soon as its last descriptor is closed, all of it at once: when the daemon is killed, the workers'
- * packets are Linux's from that moment on, and not only when the kernel has taken apart link after
- * link and socket after socket.
+ * The way to the workers (to_worker, stranger_to_worker). The kernel empties an array of programs
+ * as soon as its last descriptor is closed, all of it at once: when the daemon is killed, the
+ * workers' packets are Linux's from that moment on, and not only when the kernel has taken apart
+ * link after link and socket after socket.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);

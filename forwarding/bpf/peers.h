@@ -11,7 +11,8 @@
 #pragma once
 #include "classify.h"
 
-/* A peer's address and ports, or with ports 0 the address alone; read after the class is decided. */
+/* A peer's address and ports, or with ports 0 the address alone; read after the class is
+ * decided. */
 static __always_inline __u32 bucket_of(void *data, void *end, enum police_class class) {
     void *network = data + ETHERNET, *upper;
     struct peer peer = {};

@@ -10,8 +10,8 @@
 #pragma once
 #include "maps.h"
 
-/* Whether a packet of this class that came in by this port is within its limit, and if so takes its token
- * from this bucket: the class's own, or one more of the kind. */
+/* Whether a packet of this class that came in by this port is within its limit, and if so takes its
+ * token from this bucket: the class's own, or one more of the kind. */
 static __always_inline int within_limit(__u32 port, enum police_class class, __u32 bucket) {
     __u32 zero = 0;
     struct settings *set = bpf_map_lookup_elem(&settings, &zero);

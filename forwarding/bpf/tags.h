@@ -20,7 +20,8 @@ struct entered {
     __u32 interface;
 };
 
-/* That of the frame that this processor is at: the programs of offloaded flows, one behind another, ask. */
+/* That of the frame that this processor is at: the programs of offloaded flows, one behind another,
+ * ask. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);

@@ -32,7 +32,8 @@ struct {
     __type(value, __u64);
 } count SEC(".maps");
 
-/* A frame comes back as the router left it, so it is written anew: the template, and the next destination. */
+/* A frame comes back as the router left it, so it is written anew: the template, and the next
+ * destination. */
 SEC("xdp")
 int source(struct xdp_md *ctx) {
     __u32 zero = 0;

@@ -59,8 +59,8 @@ impl Host {
         Ok(Teller { _until: until })
     }
 
-    /// Calls by `tcp` or `udp` from an address (empty: any) and port (0: any). Returns which address
-    /// is said to have called; `-`: nobody answers.
+    /// Calls by `tcp` or `udp` from an address (empty: any) and port (0: any). Returns which
+    /// address is said to have called; `-`: nobody answers.
     ///
     /// # Errors
     /// What was given is no address.

@@ -41,8 +41,9 @@ impl Iperf {
     }
 }
 
-/// Reads lines such as `[  5]   1.00-2.00   sec  35.8 MBytes   300 Mbits/sec    0    338 KBytes`, but not the totals of the
-/// end, which cover more than a second.
+/// Reads lines such as
+/// `[  5]   1.00-2.00   sec  35.8 MBytes   300 Mbits/sec    0    338 KBytes`, but not
+/// the totals of the end, which cover more than a second.
 fn read(output: &str) -> Vec<f64> {
     let second = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -38,8 +38,8 @@ impl Process {
         self.successor.map_or(self.child.id(), |successor| successor.as_raw() as u32)
     }
 
-    /// Another process takes over from it, and has its output: waits for its end, and means that one
-    /// from then on.
+    /// Another process takes over from it, and has its output: waits for its end, and means that
+    /// one from then on.
     pub fn succeed(&mut self, pid: u32, limit: Duration) -> Result<()> {
         self.wait(limit)?;
         self.successor = Some(Pid::from_raw(pid as i32));

@@ -44,8 +44,9 @@ pub struct Sent {
     pub ip: Vec<u8>,
 }
 
-/// Sends the frames of a file, `SIDE HEX` a line, with an empty line behind each round; prints those that come out, in the same form.
-/// Arguments: the file, both hosts' namespaces, the MAC address that frames go to.
+/// Sends the frames of a file, `SIDE HEX` a line, with an empty line behind each round; prints
+/// those that come out, in the same form. Arguments: the file, both hosts' namespaces, the MAC
+/// address that frames go to.
 const THROUGH: &str = r#"
 import ctypes, os, select, socket, sys, time
 names = ["left", "right"]

@@ -1,6 +1,6 @@
 //! Bifrost takes ports and forwards on Debian's own kernels: what comes in by one port in the
-//! driver, what comes in by the other by a worker. Linux 6.1 does not tell where the driver can send
-//! by a veth: there all that is for one is sent by workers. (The network of `network.rs`.)
+//! driver, what comes in by the other by a worker. Linux 6.1 does not tell where the driver can
+//! send by a veth: there all that is for one is sent by workers. (The network of `network.rs`.)
 
 use lab::inside;
 

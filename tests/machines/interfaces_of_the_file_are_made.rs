@@ -1,5 +1,5 @@
-//! Interfaces of every kind that a file can have are made in Linux, changed, and removed. (One host,
-//! with cables e0-f0, e1-f1 and e2-f2.)
+//! Interfaces of every kind that a file can have are made in Linux, changed, and removed. (One
+//! host, with cables e0-f0, e1-f1 and e2-f2.)
 
 use lab::{Host, Lab, Router, inside};
 

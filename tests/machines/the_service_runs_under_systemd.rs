@@ -1,5 +1,5 @@
-//! A Debian machine that systemd runs is made a router by the package's files, and has the name, the
-//! settings and the accounts that the file says. Who logs in by SSH may do what his role is. An
+//! A Debian machine that systemd runs is made a router by the package's files, and has the name,
+//! the settings and the accounts that the file says. Who logs in by SSH may do what his role is. An
 //! upgrade, a crash and a stop are systemd's to see. (A guest with two cards on a cable, the second
 //! of which is that of a host `away`.)
 

@@ -211,8 +211,8 @@ fn judged() {
         ("10.0.1.2 > 10.0.2.2 tcp 5000:8001 in blue-near", "in blue-near out blue-far state new"),
         ("10.0.1.2 > 10.0.2.2 tcp 5000:8000 in red-near", "comes from 10.0.2.1"),
     ] {
-        // The first question has programs checked by the kernel, which takes an emulated machine its
-        // time.
+        // The first question has programs checked by the kernel, which takes an emulated machine
+        // its time.
         wait_for("an explanation", Duration::from_secs(60), || {
             let said = judged.net.router.ask(&format!("explain '{question}'")).map_err(|e| e.to_string())?;
             if said.contains(says) && said.contains("sent by") { Ok(()) } else { Err(said) }

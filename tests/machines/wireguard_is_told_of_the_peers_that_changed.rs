@@ -1,5 +1,6 @@
 //! WireGuard of the file: two routers speak by it; a reload that adds, changes and removes peers
-//! disturbs no other; a peer that moves is followed, and not taken back. (Hosts a and b, with a link.)
+//! disturbs no other; a peer that moves is followed, and not taken back. (Hosts a and b, with a
+//! link.)
 
 use std::time::Duration;
 

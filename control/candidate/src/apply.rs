@@ -1,5 +1,5 @@
-//! Set-lines on what a document says: thousands of them cost no more than the tree, where a document
-//! is read and written for each.
+//! Set-lines on what a document says: thousands of them cost no more than the tree, where a
+//! document is read and written for each.
 
 use config::schema::Shape;
 use toml_edit::Value;

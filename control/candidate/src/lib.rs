@@ -53,7 +53,8 @@ pub fn fuzz(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (first, rest) = text.split_once('\u{0}').unwrap_or(("", &text));
     let mut document = Document::parse(first).unwrap_or_default();
-    // The same lines on what it says, and a patch in JSON if there is one; then the document says so.
+    // The same lines on what it says, and a patch in JSON if there is one; then the document says
+    // so.
     let mut tree = document.tree();
     for line in rest.lines().take(64) {
         let _ = tree.run(line);

@@ -23,8 +23,8 @@ pub struct Client6 {
     pub autoconf: bool,
     /// It asks a DHCP server for an address.
     pub address: bool,
-    /// How long a prefix it asks for, where other interfaces take part of one; `None`: as the server
-    /// likes.
+    /// How long a prefix it asks for, where other interfaces take part of one; `None`: as the
+    /// server likes.
     pub prefix_length: Option<u8>,
 }
 

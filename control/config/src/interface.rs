@@ -137,8 +137,8 @@ impl Kind {
     pub const VLAN_PROTOCOLS: [(&str, &str); 2] = same(["802.1Q", "802.1ad"]);
     /// Whom macvlans speak with.
     pub const MACVLAN_MODES: [(&str, &str); 4] = same(["bridge", "private", "vepa", "passthru"]);
-    /// Tunnels: what packets are carried in by GRE (`gretap`: frames), in IPv4 and in IPv6. `ip6tnl`
-    /// carries both families.
+    /// Tunnels: what packets are carried in by GRE (`gretap`: frames), in IPv4 and in IPv6.
+    /// `ip6tnl` carries both families.
     pub const TUNNELS: [(&str, &str); 8] =
         same(["gre", "gretap", "ipip", "sit", "ip6gre", "ip6tnl", "ipip6", "ip6ip6"]);
     /// The port of VXLAN (RFC 7348).

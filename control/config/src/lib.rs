@@ -11,11 +11,11 @@
 //! ```
 //!
 //! One file here for what the model is (`router`), one for how each section is read (`sections`,
-//! `api`, `bfd`, `client`, `dhcp_relay`, `discovery`, `flow_log`, `interface` with `topology`, `memif`,
-//! `mirror_port`, `repair`, `route`, `routing`, `rule`, `service`, `system`, `virtual_router`,
-//! `wireguard`), one for reading keys of any section (`section`), one for how mistakes look
-//! (`mistake`), one for reading files (`source`), one for what of them is shown to nobody
-//! (`secrets`). `schema` has all keys once more, for whoever writes a file.
+//! `api`, `bfd`, `client`, `dhcp_relay`, `discovery`, `flow_log`, `interface` with `topology`,
+//! `memif`, `mirror_port`, `repair`, `route`, `routing`, `rule`, `service`, `system`,
+//! `virtual_router`, `wireguard`), one for reading keys of any section (`section`), one for how
+//! mistakes look (`mistake`), one for reading files (`source`), one for what of them is shown to
+//! nobody (`secrets`). `schema` has all keys once more, for whoever writes a file.
 
 mod api;
 mod bfd;

@@ -102,7 +102,8 @@ fn one(page: &mut Page, mut section: Section, interfaces: &[Interface]) -> Optio
     let metric = section.number(page, "metric", 0..=u64::from(u32::MAX)).map(|metric| metric as u32);
     let in_table = table(page, &mut section, interfaces, "a route is in one table");
     let mut wrong = |section: &mut Section, key: &'static str, message: String, expected: &str| {
-        // The section itself, where no key is at fault: an empty one would be listed among its keys.
+        // The section itself, where no key is at fault: an empty one would be listed among its
+        // keys.
         let found = if key.is_empty() { None } else { section.value(key) };
         let at = found.map_or(section.at.clone(), Spanned::span);
         page.wrong(at, message, Hint::expected(expected));

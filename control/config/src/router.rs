@@ -49,7 +49,8 @@ pub struct Router {
     pub police: Police,
     /// What is done where Linux has a filter of its own.
     pub linux_filter: Foreign,
-    /// What is done where Linux has routing rules that the plane does not follow; ignored, none is followed.
+    /// What is done where Linux has routing rules that the plane does not follow; ignored, none is
+    /// followed.
     pub linux_rules: Foreign,
     /// What stands at the hooks of the graph.
     pub graph: Graph,

@@ -82,8 +82,9 @@ pub fn process() -> Result<(), ConfineError> {
     keep(&needed)
 }
 
-/// Joins a group, where there is one of that name and the process may: before [`process`], and before
-/// the first thread. Else whoever starts the daemon says so (`SupplementaryGroups` of the unit).
+/// Joins a group, where there is one of that name and the process may: before [`process`], and
+/// before the first thread. Else whoever starts the daemon says so (`SupplementaryGroups` of the
+/// unit).
 pub fn join(name: &str) {
     let joined = || -> nix::Result<()> {
         let Some(group) = Group::from_name(name)? else { return Ok(()) };

@@ -16,20 +16,21 @@
 //!
 //! **Layers.** Linux may have several base chains at one place of a packet's way. What one of them
 //! accepts goes on to the next, what one drops is gone. Each becomes a chain of the filter that a
-//! hook jumps to ([`rules::Chain::base`]), in the order of priorities. Chains at `prerouting` become
-//! part of the hook input, those at `forward` of forward, and those at `postrouting` of output.
+//! hook jumps to ([`rules::Chain::base`]), in the order of priorities. Chains at `prerouting`
+//! become part of the hook input, those at `forward` of forward, and those at `postrouting` of
+//! output.
 //!
-//! **Translation.** Base chains of the type `nat` become rules of the plane's translation, in one list
-//! (`translation`). Linux keeps its chains: what the plane does not forward meets them. So do rules
-//! for the segment size of TCP (`clamps`), with which a chain begins, and those that ask for the way
-//! back to a source (`reverse`).
+//! **Translation.** Base chains of the type `nat` become rules of the plane's translation, in one
+//! list (`translation`). Linux keeps its chains: what the plane does not forward meets them. So do
+//! rules for the segment size of TCP (`clamps`), with which a chain begins, and those that ask for
+//! the way back to a source (`reverse`).
 //!
 //! **What is not adopted**: chains at the ingress or egress of an interface, dynamic sets and those
-//! with timeouts, quotas and counts of connections, marks and other data of conntrack but the state,
-//! other lookups in the routing table (`fib`), `redirect`, translation at random, of prefixes, or to one of
-//! several destinations, changes of payload, what iptables says in its own words (`xt`), and all that
-//! no match of the filter asks for.
-//! Counters of nftables do not count what the plane forwards; the filter's do.
+//! with timeouts, quotas and counts of connections, marks and other data of conntrack but the
+//! state, other lookups in the routing table (`fib`), `redirect`, translation at random, of
+//! prefixes, or to one of several destinations, changes of payload, what iptables says in its own
+//! words (`xt`), and all that no match of the filter asks for. Counters of nftables do not count
+//! what the plane forwards; the filter's do.
 
 mod both;
 mod clamps;

@@ -2,8 +2,8 @@
 //! firewalld has for IPv6. The plane checks sources on its own, so such a rule is adopted as that
 //! check, for all interfaces.
 //!
-//! It is where every packet in transit comes to it: in a base chain at `prerouting`, before all that
-//! lets some pass. (Neighbour discovery, which firewalld lets pass, is never in transit.)
+//! It is where every packet in transit comes to it: in a base chain at `prerouting`, before all
+//! that lets some pass. (Neighbour discovery, which firewalld lets pass, is never in transit.)
 
 use rules::{Family, Icmp, List, Match};
 use serde_json::{Value, json};

@@ -21,8 +21,8 @@ pub(crate) enum Statement<'a> {
         key: &'a Value,
         data: &'a Value,
     },
-    /// What exceeds a rate, or keeps to it, goes on. Rates of the filter are whole numbers a second:
-    /// one that is none is rounded up.
+    /// What exceeds a rate, or keeps to it, goes on. Rates of the filter are whole numbers a
+    /// second: one that is none is rounded up.
     Limit {
         rate: RateMatch,
         rounded: bool,

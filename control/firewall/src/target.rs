@@ -1,4 +1,5 @@
-//! Into what a rule of nftables translates: `masquerade`, `snat`, `dnat`, as actions of the plane's.
+//! Into what a rule of nftables translates: `masquerade`, `snat`, `dnat`, as actions of the
+//! plane's.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

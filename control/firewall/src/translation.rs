@@ -155,8 +155,8 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Reads a rule: `met` are the packets that meet what it asks for, `left` those that come to the
-    /// next one.
+    /// Reads a rule: `met` are the packets that meet what it asks for, `left` those that come to
+    /// the next one.
     fn rule(
         &mut self,
         key: &Key,

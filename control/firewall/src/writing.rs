@@ -1,5 +1,5 @@
-//! A rule of nftables as it is written anew: one of the filter for each of its alternatives, and for
-//! what it does before it asks for more.
+//! A rule of nftables as it is written anew: one of the filter for each of its alternatives, and
+//! for what it does before it asks for more.
 
 use rules::{Effects, Family, Match, RateMatch, Rule, Verdict};
 

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Everything here is a function of texts. What a reader cannot turn it tells ([`Left`]); what it
-//! turned is judged by the code that reads a `router.toml`, piece by piece, and stays out where that
-//! refuses it.
+//! turned is judged by the code that reads a `router.toml`, piece by piece, and stays out where
+//! that refuses it.
 
 use std::path::Path;
 

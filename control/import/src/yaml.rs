@@ -2,8 +2,8 @@
 //!
 //! The library `saphyr-parser` reads it, and tells what comes one after the other, with its place.
 //! Values are built of that here, since each needs its line for messages, and its text as it is
-//! written: whether `0123` is a number is for the key to say. Anchors, tags and several documents are
-//! not read.
+//! written: whether `0123` is a number is for the key to say. Anchors, tags and several documents
+//! are not read.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 

@@ -1,7 +1,7 @@
 //! What Linux does to forwarded packets beyond its routes: routing rules (`ip rule`) that choose
 //! other tables, which can be followed for the most part ([`crate::rules`]); filters (nftables,
-//! legacy iptables, `tc`) and IPsec policies on a forwarded packet's way through Linux; and queueing
-//! disciplines that shape what leaves.
+//! legacy iptables, `tc`) and IPsec policies on a forwarded packet's way through Linux; and
+//! queueing disciplines that shape what leaves.
 //!
 //! What is not followed must never be a surprise, least of all where a rule is there to drop
 //! packets: so what is there is shown by `show mirror`, and with it which packets it could touch
@@ -110,14 +110,14 @@ pub struct Beyond {
     pub chained: Reach,
     /// What the other filters could touch.
     pub filtered: Reach,
-    /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see the
-    /// headers of tunnels.
+    /// Whether chains see what comes for this machine or leaves it, of IPv4, of IPv6: so they see
+    /// the headers of tunnels.
     pub own: [bool; 2],
     /// Chains of nftables and tables of legacy ebtables that see what is routed from a bridge or to
     /// it (`bridge filter input`).
     pub bridged: Vec<String>,
-    /// Routing rules that the plane does not follow, as `ip rule` writes them, and why; the first of
-    /// many.
+    /// Routing rules that the plane does not follow, as `ip rule` writes them, and why; the first
+    /// of many.
     pub rules: Vec<String>,
     /// What they could touch.
     pub ruled: Reach,

@@ -157,7 +157,8 @@ impl Manager {
     }
 }
 
-/// Runs a command for a limited time: whether it succeeds, and what it says; `None`: it took longer.
+/// Runs a command for a limited time: whether it succeeds, and what it says; `None`: it took
+/// longer.
 pub(crate) fn run(command: &Command) -> Result<Option<(bool, String)>, ManagerError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| ManagerError::Io { program: program.clone(), error };

@@ -27,8 +27,8 @@ pub struct Service {
     pub base: Option<(PathBuf, &'static str)>,
     /// Who sees whether it would take a text.
     pub check: Check,
-    /// It does its work once, and is active from then on. Without a text it undoes it. What it fails
-    /// at is written beside its file.
+    /// It does its work once, and is active from then on. Without a text it undoes it. What it
+    /// fails at is written beside its file.
     pub once: bool,
     /// Interfaces that must be there.
     pub interfaces: Vec<String>,
@@ -252,8 +252,8 @@ pub fn plan(services: &[Service], manager: Option<&Path>) -> Result<Vec<Step>, S
     Ok(steps)
 }
 
-/// Does them; what was done before one that fails is undone. `at_once`: whether daemons start is not
-/// awaited.
+/// Does them; what was done before one that fails is undone. `at_once`: whether daemons start is
+/// not awaited.
 ///
 /// # Errors
 /// The first that failed.

@@ -1,7 +1,7 @@
 //! Programs of the system's that the daemon runs.
 //!
-//! They are looked for where systems keep them, not by `PATH`, and are given no environment: whoever
-//! starts the daemon does not choose what runs with its privileges.
+//! They are looked for where systems keep them, not by `PATH`, and are given no environment:
+//! whoever starts the daemon does not choose what runs with its privileges.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -40,8 +40,8 @@ pub(crate) fn render(dns: &Dns) -> String {
         }
     }
     for zone in &dns.zones {
-        // Whose domain is nobody's in the world has no signature there, and unbound would answer for
-        // some of them itself.
+        // Whose domain is nobody's in the world has no signature there, and unbound would answer
+        // for some of them itself.
         say(format!("domain-insecure: \"{}.\"", zone.name));
         say(format!("local-zone: \"{}.\" nodefault", zone.name));
     }

@@ -1,10 +1,9 @@
 //! Accounts that Bifrost makes, by the tools of Debian's package `passwd`.
 //!
-//! An account is Bifrost's when it is in the group [`OURS`]. Others are never touched. Of other groups
-//! it is in one that is for nothing but Bifrost ([`of_bifrost`]): who may commit could else put an
-//! account of his into `sudo`, and become root.
-//! One that the
-//! file no longer has is removed, and whoever works with it is logged out; its home stays.
+//! An account is Bifrost's when it is in the group [`OURS`]. Others are never touched. Of other
+//! groups it is in one that is for nothing but Bifrost ([`of_bifrost`]): who may commit could else
+//! put an account of his into `sudo`, and become root. One that the file no longer has is removed,
+//! and whoever works with it is logged out; its home stays.
 
 use std::fs;
 use std::io::Write;

@@ -5,9 +5,9 @@
 //! writes what is wanted into a file that only root reads ([`Settings::text`]), and has a unit of
 //! its own restarted, `bifrost-system`, which runs once as root and makes it so ([`make`]).
 //!
-//! A setting is a [place](Place) that has a value. What a place had before Bifrost first wrote it is
-//! kept in a file, and comes back when nothing is said of it any more. So to undo is to make what
-//! the file said before. An account is Bifrost's by a group that it is in ([`accounts`]).
+//! A setting is a [place](Place) that has a value. What a place had before Bifrost first wrote it
+//! is kept in a file, and comes back when nothing is said of it any more. So to undo is to make
+//! what the file said before. An account is Bifrost's by a group that it is in ([`accounts`]).
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,13 +1,13 @@
-//! Logical interfaces: what lies on a port with tags of its own, as a VLAN does, or is a tunnel, which
-//! is on none.
+//! Logical interfaces: what lies on a port with tags of its own, as a VLAN does, or is a tunnel,
+//! which is on none.
 //!
 //! A port's own interface has the port's number. Those here have the numbers behind. An interface
 //! keeps its number while there is room, as a port does: rules and flows name it by that.
 //!
 //! What Linux has as one interface may be several here, which have its name and index: a bond or
 //! bridge is the own interface of each of its members' ports, and a VLAN on a bond is one on each.
-//! So both lanes know of ports, tags and interfaces only, and whoever asks by name or index is given
-//! all.
+//! So both lanes know of ports, tags and interfaces only, and whoever asks by name or index is
+//! given all.
 
 use std::collections::HashMap;
 

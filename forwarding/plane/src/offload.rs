@@ -4,8 +4,8 @@
 //! A packet for a worker is copied on ports without zero-copy, which costs several times what there
 //! is to do for the packet of a flow that is decided. On such ports the driver does it
 //! (`forwarding/bpf/flows.h`), in the entries of the flow table themselves: nothing is handed to
-//! and fro, and what a worker changes holds for the driver's next packet. What it forwards it counts
-//! in the flow's entry, and by verdict for the rules' counters
+//! and fro, and what a worker changes holds for the driver's next packet. What it forwards it
+//! counts in the flow's entry, and by verdict for the rules' counters
 //! ([`elements::router::Rulebook::fold`]).
 
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(crate) fn modest() -> Settings {
     Settings { memory: MODEST, ..Settings::default() }
 }
 
-/// A flow table that the driver shares, if it can; else one of the workers' own. What is offloaded is
-/// counted in column `workers` of the rules' accounts.
+/// A flow table that the driver shares, if it can; else one of the workers' own. What is offloaded
+/// is counted in column `workers` of the rules' accounts.
 pub(crate) fn table(
     settings: &Settings,
     driver: Option<&mut Driver>,

@@ -260,7 +260,8 @@ impl Plane {
         self.icmp.set(settings);
     }
 
-    /// Limits what is handed to Linux in a class: `rate` packets a second, `burst` at once; rate 0 = no limit.
+    /// Limits what is handed to Linux in a class: `rate` packets a second, `burst` at once; rate 0
+    /// = no limit.
     pub fn police(&mut self, class: Class, rate: u32, burst: u32) {
         self.driver.police(class, rate, burst);
         self.limits.set(class, rate, burst, self.worker_pool.len());

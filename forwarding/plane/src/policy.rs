@@ -347,7 +347,8 @@ impl Policy {
         self.translates || asks_for_states(&self.settings)
     }
 
-    /// Whether flows can be offloaded to the driver: not where packets are sampled, for it chooses none.
+    /// Whether flows can be offloaded to the driver: not where packets are sampled, for it chooses
+    /// none.
     pub fn offloads(&self) -> bool {
         self.settings.sampling.is_none() && self.flows.as_ref().is_some_and(|flows| flows.table.is_shared())
     }

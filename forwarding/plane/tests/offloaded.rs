@@ -5,8 +5,8 @@
 //! host 10.0.0.2, 2001:db8:1::2 --- r0  router  r1 203.0.113.1, 2001:db8:2::1 --- 198.18.0.0/15, 2001:db8:f::/48
 //! ```
 //!
-//! A whole plane on a veth pair. Each packet of interest crosses twice: offloaded in the driver, and,
-//! while all packets are diverted, by way of the worker. The two must be equal byte for byte.
+//! A whole plane on a veth pair. Each packet of interest crosses twice: offloaded in the driver,
+//! and, while all packets are diverted, by way of the worker. The two must be equal byte for byte.
 
 mod one_worker;
 #[path = "../../port/tests/rig/mod.rs"]

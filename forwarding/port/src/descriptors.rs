@@ -22,8 +22,8 @@ pub fn send(socket: BorrowedFd<'_>, message: &[u8], descriptor: Option<BorrowedF
     sendmsg::<()>(socket.as_raw_fd(), &vector, control, MsgFlags::MSG_NOSIGNAL, None).map(drop)
 }
 
-/// Receives a message: its bytes in the buffer, 0 where the other side is gone; and the first of its
-/// descriptors.
+/// Receives a message: its bytes in the buffer, 0 where the other side is gone; and the first of
+/// its descriptors.
 ///
 /// # Errors
 /// The system's; that there is nothing yet.

@@ -47,8 +47,8 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
 }
 
 impl Lab {
-    /// Joins two hosts by two network cards of the guest in which this test runs, which share a cable
-    /// ([`Machine::boot`]): the first two that no host has.
+    /// Joins two hosts by two network cards of the guest in which this test runs, which share a
+    /// cable ([`Machine::boot`]): the first two that no host has.
     ///
     /// # Errors
     /// Those of the commands. Where this is no guest, its cards are not touched.
@@ -66,8 +66,8 @@ impl Lab {
     }
 }
 
-/// The guest's cards that no host has, in the order of their slots. The kernel gives them back, when
-/// a lab's hosts go, with the names that they had there.
+/// The guest's cards that no host has, in the order of their slots. The kernel gives them back,
+/// when a lab's hosts go, with the names that they had there.
 fn cards() -> io::Result<Vec<String>> {
     if env::var_os(INSIDE).is_none() {
         return Err(io::Error::other("this is no virtual machine of a test"));

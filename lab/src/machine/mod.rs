@@ -69,8 +69,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine with one of [`KERNELS`] and no network but its own: four virtio-net cards, the
-    /// first joined to the second and the third to the fourth by a cable. Other hardware:
+    /// Boots a machine with one of [`KERNELS`] and no network but its own: four virtio-net cards,
+    /// the first joined to the second and the third to the fourth by a cable. Other hardware:
     /// [`Hardware`].
     ///
     /// # Errors

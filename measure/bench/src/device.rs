@@ -272,8 +272,8 @@ impl Rig {
     }
 
     /// The driver's program on both of the router's interfaces, and the same routes in its tables.
-    /// They lead by the VLAN with this number, if there is one. The calling thread is in the router's
-    /// namespace.
+    /// They lead by the VLAN with this number, if there is one. The calling thread is in the
+    /// router's namespace.
     fn attach(&self, routes: &[(IpNet, usize)], vlan: Option<u16>) -> Outcome<(Driver, Tables)> {
         let capacity = Capacity::default();
         let mut driver = Driver::new(&capacity.sizes())?;

@@ -16,8 +16,8 @@
 //! How fast a line of memory comes over from one core to the other changes within seconds where the
 //! host moves virtual cores about: by a factor of 1.6 has been seen, one process after the other,
 //! whoever it was. So all forwarders are started first, and measured in turns of twenty
-//! milliseconds while the others are stopped. Both processes come before all others then. All windows
-//! of two milliseconds count, also those in which the host took a core away.
+//! milliseconds while the others are stopped. Both processes come before all others then. All
+//! windows of two milliseconds count, also those in which the host took a core away.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};

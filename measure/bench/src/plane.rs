@@ -8,11 +8,11 @@
 //!
 //! - `full-cold`: the frames lie in 65,536 buffers of their own, and in no cache: they were put out
 //!   of all of them after they had been written. So a NIC leaves them that writes to memory only.
-//! - `vlan`, `qinq`: frames come and leave with one tag and with two; `vrf-N`: by so many VLANs, each
-//!   in a VRF of its own.
+//! - `vlan`, `qinq`: frames come and leave with one tag and with two; `vrf-N`: by so many VLANs,
+//!   each in a VRF of its own.
 //! - `own-N`: the router has so many addresses of its own, and each frame has a sender of its own.
-//! - `urpf`: sources are asked for strictly; `hook`: a counter stands at a hook; `sflow`: one packet
-//!   in 1,000 is kept; `flows`: all flows are known, for the flow log.
+//! - `urpf`: sources are asked for strictly; `hook`: a counter stands at a hook; `sflow`: one
+//!   packet in 1,000 is kept; `flows`: all flows are known, for the flow log.
 //! - `burst-N`: so many packets come at once.
 //! - `imix`: frames of 64, 594 and 1,518 bytes; `mixed`: besides both ways, TCP and UDP.
 //!

@@ -1,8 +1,8 @@
 //! DHCP for IPv4 through a relay.
 //!
-//! A host's message gets the relay's address on its link (`giaddr`), by which the server chooses the
-//! subnet, and where it answers. Besides, it can get an option with names of the link and of the
-//! relay (RFC 3046), which the server repeats and the relay takes off again.
+//! A host's message gets the relay's address on its link (`giaddr`), by which the server chooses
+//! the subnet, and where it answers. Besides, it can get an option with names of the link and of
+//! the relay (RFC 3046), which the server repeats and the relay takes off again.
 
 use std::net::Ipv4Addr;
 
@@ -68,9 +68,9 @@ pub struct Answer {
 }
 
 impl Agent {
-    /// For the hosts of an interface. With `circuit` servers are told its name, of at most 15 bytes;
-    /// `remote` is a name of the relay for them, of at most 200. `trusts`: what comes without a relay's
-    /// address may have the option already, of a switch.
+    /// For the hosts of an interface. With `circuit` servers are told its name, of at most 15
+    /// bytes; `remote` is a name of the relay for them, of at most 200. `trusts`: what comes
+    /// without a relay's address may have the option already, of a switch.
     pub fn new(interface: &str, circuit: bool, remote: Option<&str>, trusts: bool) -> Agent {
         let mut parts = Vec::new();
         for (code, name) in [(CIRCUIT, circuit.then_some(interface)), (REMOTE, remote)] {

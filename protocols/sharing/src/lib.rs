@@ -30,9 +30,9 @@
 //! reason a connection that closes is told of as open. Figures are not told either: each router
 //! accounts for what it has carried.
 //!
-//! Who begins, and whom it concerns, is told within a step of 25 ms; an end, when the flow log hears
-//! of it. All else is found by an audit that goes through the table all the time, a small part in
-//! each step.
+//! Who begins, and whom it concerns, is told within a step of 25 ms; an end, when the flow log
+//! hears of it. All else is found by an audit that goes through the table all the time, a small
+//! part in each step.
 //!
 //! # How it is known to be right
 //!

@@ -1,8 +1,8 @@
 //! What is told to the other router.
 //!
 //! News are marks in a queue, not messages: what a flow is, is looked up when there is room to say
-//! it. So a flow that changes three times while the way is slow is told once. What waits is not more
-//! than the book has flows, but for what has begun since the audit looked last.
+//! it. So a flow that changes three times while the way is slow is told once. What waits is not
+//! more than the book has flows, but for what has begun since the audit looked last.
 
 use flow::Phase;
 

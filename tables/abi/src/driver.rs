@@ -47,11 +47,12 @@ constants! {
     /// Link addresses of virtual routers that are taken, and addresses that Linux does not answer
     /// for, at most.
     MAX_VIRTUAL: u32 = 65_536;
-    /// Hosts on bridges that the driver knows at most. Others are to it as if Linux did not know them.
+    /// Hosts on bridges that the driver knows at most. Others are to it as if Linux did not know
+    /// them.
     MAX_SENDERS: u32 = 65_536;
     /// Of a frame from a host that Linux does not know behind a bridge's member, on its way to a
-    /// worker, the destination's first byte differs from the bridge's own address in these bits, and
-    /// its last four bytes are the member's index.
+    /// worker, the destination's first byte differs from the bridge's own address in these bits,
+    /// and its last four bytes are the member's index.
     STRANGER: u8 = 0xfe;
     /// What a key of virtual routers is: the last four bytes of a link address,
     VIRTUAL_KIND_MAC: u16 = 0;
@@ -190,8 +191,8 @@ layouts! {
 
     /// What the rules came to for flows.
     pub struct Verdicts as "verdicts" {
-        /// The generation of the rules in force (18 bits; 0: nothing is offloaded), and which half is
-        /// theirs.
+        /// The generation of the rules in force (18 bits; 0: nothing is offloaded), and which half
+        /// is theirs.
         force: u64,
         /// Whether flows are to be translated.
         translates: u64,

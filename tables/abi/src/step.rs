@@ -1,5 +1,5 @@
-//! The driver's programs behind the first, and their places in the maps by which it goes on to them.
-//! Names are those of the programs.
+//! The driver's programs behind the first, and their places in the maps by which it goes on to
+//! them. Names are those of the programs.
 
 numbered! {
     steps, "STEP_", "STEPS";

@@ -80,8 +80,8 @@ impl Worker {
     }
 
     /// Has connections of TCP say anew where they are, for segments of them may have passed
-    /// elsewhere: those in the next `count` entries, from this one on, the first time from 0. Returns
-    /// where to go on, or `None` at the end.
+    /// elsewhere: those in the next `count` entries, from this one on, the first time from 0.
+    /// Returns where to go on, or `None` at the end.
     pub fn resume(&mut self, from: u32, count: u32, now: u64) -> Option<u32> {
         let mut found = Vec::new();
         let next = self.flows(from, count, now, &mut |hit, account| {

@@ -130,8 +130,8 @@ impl Nat {
         &self.mappings
     }
 
-    /// How TCP's segment size is held down between two ports, for packets that leave as this version
-    /// of IP: by the least of all limits that are said of them.
+    /// How TCP's segment size is held down between two ports, for packets that leave as this
+    /// version of IP: by the least of all limits that are said of them.
     pub fn clamp(&self, version: u8, ports: [u16; 2], limit: impl Fn(Clamp) -> u16) -> Option<u16> {
         let set = self.ruleset();
         let concerned = |clamp: &&CompiledClamp| {

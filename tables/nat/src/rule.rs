@@ -124,7 +124,8 @@ impl Match {
         self.output.is_empty() && self.not_output.is_empty()
     }
 
-    /// Whether it is about packets that leave by a port, and says so; `is`: whether a word means it.
+    /// Whether it is about packets that leave by a port, and says so; `is`: whether a word means
+    /// it.
     pub fn names_output(&self, is: impl Fn(&str) -> bool) -> bool {
         let any = |words: &[String]| words.iter().any(|word| is(word));
         !self.leaves_anywhere() && (self.output.is_empty() || any(&self.output)) && !any(&self.not_output)

@@ -120,9 +120,9 @@ pub struct Chain {
     /// What becomes of a packet that no rule of a hook's chain decides. A chain that is jumped to
     /// returns instead.
     pub policy: Policy,
-    /// A packet that is accepted here, or in a chain that this one jumps to, goes on behind the jump
-    /// that led here: so a base chain of nftables hands it to the next one. The language has no such
-    /// chains.
+    /// A packet that is accepted here, or in a chain that this one jumps to, goes on behind the
+    /// jump that led here: so a base chain of nftables hands it to the next one. The language has
+    /// no such chains.
     pub base: bool,
     /// The rules.
     pub rules: Vec<Rule>,

@@ -15,10 +15,10 @@
 //!
 //! **In VRFs.** What comes in by a member of a VRF passes Linux's `prerouting` twice, by the member
 //! and then by the VRF's device, and its other chains by the device alone. At `forward` Linux still
-//! tells the member apart (`meta sdifname`), but nowhere else, and nftables takes no chain that asks
-//! for it elsewhere. So where there are VRFs every chain for transit stands there a second time, for
-//! their packets, with the member's name where the interface's was. What passes by the device
-//! itself has been judged, or will be, by the member.
+//! tells the member apart (`meta sdifname`), but nowhere else, and nftables takes no chain that
+//! asks for it elsewhere. So where there are VRFs every chain for transit stands there a second
+//! time, for their packets, with the member's name where the interface's was. What passes by the
+//! device itself has been judged, or will be, by the member.
 //!
 //! **What is alike.** Addresses, sets (one for each family), ports, protocols, TCP flags, ICMP
 //! types, code points, lengths, interfaces, marks and times in UTC are the same comparisons. States

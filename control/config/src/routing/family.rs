@@ -34,7 +34,8 @@ impl Family {
     }
 }
 
-/// What BGP exchanges: addresses of a family, and for what (AFI and SAFI, RFC 4760). In FRR's order.
+/// What BGP exchanges: addresses of a family, and for what (AFI and SAFI, RFC 4760). In FRR's
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressFamily {
     /// IPv4.

@@ -1,4 +1,5 @@
-//! How a neighbour of BGP is spoken with: what it says itself, and what its `[bgp.group.NAME]` says.
+//! How a neighbour of BGP is spoken with: what it says itself, and what its `[bgp.group.NAME]`
+//! says.
 //!
 //! Groups are Bifrost's own. FRR is told each neighbour whole, so that a change of a group is a
 //! change of its neighbours and of nothing else.

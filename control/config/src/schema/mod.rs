@@ -135,7 +135,8 @@ pub enum What {
     Secret,
     /// The same, in the file alone.
     Hidden,
-    /// A prefix, in a list of BGP's also with more: `{ prefix = "192.0.2.0/24", route_map = "out" }`.
+    /// A prefix, in a list of BGP's also with more:
+    /// `{ prefix = "192.0.2.0/24", route_map = "out" }`.
     Network,
     /// Where routes come from, also with more: `{ from = "static", metric = 10 }`.
     Origin,

@@ -47,7 +47,8 @@ fn what_was_written_for_linux_is_read_back() {
         let mut own = filter(&mut random);
         let beside = filter(&mut random);
         let text = own.nftables(&names, None, true).expect("all can be said");
-        // What shows its upper layer's header is asked for in raw bytes there; ports ask for it as well.
+        // What shows its upper layer's header is asked for in raw bytes there; ports ask for it as
+        // well.
         let text = text.replace("inet bifrost", "inet others").replace("@th,0,24 >= 0 ", "");
         let text = match random.chance(50) {
             false => text,

@@ -23,7 +23,8 @@ fn interfaces(running: &Config) -> impl Iterator<Item = (&str, &Node)> {
     running.0.iter().filter_map(|node| Some((node.line.strip_prefix("interface ")?, node)))
 }
 
-/// What of interfaces is a section's: `head` is what it has of each, or nothing; `key` turns a line.
+/// What of interfaces is a section's: `head` is what it has of each, or nothing; `key` turns a
+/// line.
 fn of_interfaces(
     running: &Config,
     section: &str,

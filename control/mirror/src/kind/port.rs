@@ -1,5 +1,6 @@
-//! Ports: what has queues, and no header beside Ethernet's. Recognised from the configuration, which names it; how
-//! frames enter and leave by it is the business of its queues (`port::Queue`: network cards, memif).
+//! Ports: what has queues, and no header beside Ethernet's. Recognised from the configuration,
+//! which names it; how frames enter and leave by it is the business of its queues (`port::Queue`:
+//! network cards, memif).
 
 use super::{Around, Kind, Leg, NotOurs, Place};
 use crate::model::{Link, Links};

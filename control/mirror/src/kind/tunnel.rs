@@ -1,7 +1,8 @@
 //! IP tunnels over IPv4 (`ip tunnel add gre1 mode gre remote 192.0.2.1 local 192.0.2.2`): a header
 //! in front of the packets of an interface, which leave by whatever port leads to the other end.
 //! GRE, IPIP and 6in4 are the plane's with nothing to configure; what makes their header other than
-//! the plane's ([`fib::Tunnel`]) is Linux's, whole. (6rd says nothing where the other end is fixed.)
+//! the plane's ([`fib::Tunnel`]) is Linux's, whole. (6rd says nothing where the other end is
+//! fixed.)
 
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told};
 use crate::model::{Link, Links};

@@ -214,8 +214,8 @@ impl Mirror {
         self.policy.nftables()
     }
 
-    /// The plane's table for a table of Linux's that rules look into; `None` while what Linux has in
-    /// that is not known, or where there is no room.
+    /// The plane's table for a table of Linux's that rules look into; `None` while what Linux has
+    /// in that is not known, or where there is no room.
     pub fn table_of_rule(&self, number: u32) -> Option<TableId> {
         match Table::from_number(number) {
             Some(Table::Main) => Some(TableId::MAIN),
@@ -271,8 +271,8 @@ impl Mirror {
     }
 
     /// As [`bind`](Self::bind), for an interface that is the bond or bridge `below` or lies on it:
-    /// packets leave by those of these interfaces whose member, which is named beside it, transmits,
-    /// and of a bridge, by the one whose member the neighbour is behind.
+    /// packets leave by those of these interfaces whose member, which is named beside it,
+    /// transmits, and of a bridge, by the one whose member the neighbour is behind.
     pub fn bind_bond(
         &mut self,
         ifindex: u32,

@@ -1,7 +1,8 @@
 //! WireGuard by generic netlink (`linux/wireguard.h`): what an interface has, and changes of it.
 //!
 //! A change names the peers that it is about; Linux leaves all others alone. An answer may come in
-//! several messages: one begins with the peer that the last one ended with, and more of its prefixes.
+//! several messages: one begins with the peer that the last one ended with, and more of its
+//! prefixes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -59,8 +59,8 @@ impl Legs {
         self.below.is_some_and(|below| below == ifindex || self.legs.iter().any(|leg| leg.member == ifindex))
     }
 
-    /// By which packets to a neighbour leave now, and where it must be then; none where no member of
-    /// a bond transmits.
+    /// By which packets to a neighbour leave now, and where it must be then; none where no member
+    /// of a bond transmits.
     pub fn towards(&self, neighbour: IpAddr, model: &Model) -> SmallVec<[(InterfaceId, Behind); 1]> {
         let any = |leg: &Leg| (leg.interface, Behind::Any);
         let Some(below) = self.below else { return self.legs.iter().map(any).collect() };

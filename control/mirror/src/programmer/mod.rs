@@ -191,8 +191,8 @@ impl Programmer {
         self.rescan = Rescan::After(None);
     }
 
-    /// Gateways are lost or not, which was `before`: what leads by them is written at once. How many
-    /// next hops these are.
+    /// Gateways are lost or not, which was `before`: what leads by them is written at once. How
+    /// many next hops these are.
     pub fn gateways_changed(&mut self, before: &Gateways, model: &Model, tables: &mut Tables) -> usize {
         let concerned = self.hops.differing_by(model, before);
         concerned.iter().for_each(|id| self.refresh(*id, model, tables));

@@ -8,7 +8,8 @@
 //! Where a frame has the tags of an interface of the plane's, they are taken off, and the packet
 //! has come in by that interface. A frame that is not addressed to its interface (a group address,
 //! or a virtual one such as VRRP's) is `other`, whatever it carries: Linux decides what to make of
-//! it. Of a frame from a host that Linux does not know behind its member of a bridge, Linux is told.
+//! it. Of a frame from a host that Linux does not know behind its member of a bridge, Linux is
+//! told.
 //!
 //! Outputs:
 //! - 0: IPv4

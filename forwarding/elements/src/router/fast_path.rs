@@ -14,8 +14,8 @@
 //! While Linux's routing rules choose tables, they are asked here as well; and so are sources where
 //! the interface has the reverse-path check.
 //!
-//! Packets that leave by an IP tunnel get its header here, and those in one are taken out of it as by
-//! [OpenTunnels].
+//! Packets that leave by an IP tunnel get its header here, and those in one are taken out of it as
+//! by [OpenTunnels].
 //!
 //! It stands in front of the router where no rule, no translation and no hook has its place between
 //! those elements.

@@ -1,5 +1,5 @@
-//! What the driver is told of the rules, so that flows that they have decided are offloaded to it, and
-//! what comes back: how often each rule let a packet of such a flow pass.
+//! What the driver is told of the rules, so that flows that they have decided are offloaded to it,
+//! and what comes back: how often each rule let a packet of such a flow pass.
 //!
 //! The driver counts by verdict, for every processor apart. Rules are counted by the control
 //! thread, which reads the driver's figures from time to time and adds what has come since

@@ -1,9 +1,9 @@
 //! The router's own addresses: what ICMP errors are sent from, and what no packet from outside may
 //! claim to be.
 //!
-//! The control thread writes them when Linux's addresses change. Workers ask per packet only the set
-//! of addresses ([`Own`]); behind it, and for answers, they take a read lock for a moment: a slow
-//! path, rate-limited or an attack.
+//! The control thread writes them when Linux's addresses change. Workers ask per packet only the
+//! set of addresses ([`Own`]); behind it, and for answers, they take a read lock for a moment: a
+//! slow path, rate-limited or an attack.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -181,8 +181,8 @@ pub fn xdp_features(ifindex: u32) -> Result<XdpFeatures, DeviceError> {
 }
 
 /// Drivers that Linux 6.1 sends by when a frame is redirected to a device of theirs on which a
-/// program runs: those with `ndo_xdp_xmit` in its modules. Those [`WITHOUT_WIRE`] are left out: with
-/// them it depends on the other end, of which Linux 6.1 says nothing.
+/// program runs: those with `ndo_xdp_xmit` in its modules. Those [`WITHOUT_WIRE`] are left out:
+/// with them it depends on the other end, of which Linux 6.1 says nothing.
 const SEND_REDIRECTED: [&str; 14] = [
     "atlantic",
     "bnxt_en",

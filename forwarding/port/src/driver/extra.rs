@@ -7,8 +7,8 @@ use abi::Step;
 pub enum Extra {
     /// For frames of interfaces in a VRF: the express lane. Until they are there, workers forward.
     Vrfs,
-    /// For frames of hosts that their bridge does not know, where transit depends on flows: Linux is
-    /// to learn.
+    /// For frames of hosts that their bridge does not know, where transit depends on flows: Linux
+    /// is to learn.
     Strangers,
 }
 

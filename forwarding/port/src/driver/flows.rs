@@ -1,5 +1,5 @@
-//! What the driver's program needs for flows that are offloaded to it (`forwarding/bpf/flows.h`): the flow table's
-//! arrays, and the verdicts.
+//! What the driver's program needs for flows that are offloaded to it (`forwarding/bpf/flows.h`):
+//! the flow table's arrays, and the verdicts.
 //!
 //! The arrays are made when there is a table to lie in them, which may be long after the ports were
 //! taken; only then the programs for them are loaded, and put where the others go on to

@@ -56,7 +56,8 @@ pub use virtual_routers::VirtualRouters;
 
 /// Descriptors that a router with all its ports and queues stays below.
 const HIGH: u64 = 65_536;
-/// The programs for frames with tags. The second leads to the first, so it comes when that is there.
+/// The programs for frames with tags. The second leads to the first, so it comes when that is
+/// there.
 const OF_TAGS: [Step; 2] = [Step::Untagged, Step::Tagged];
 /// The packet tracer has its own of these, so that it neither counts nor uses up anything.
 const OF_PACKET_TRACER: [&str; 10] =
@@ -264,8 +265,8 @@ impl Driver {
         OF_TAGS.into_iter().try_for_each(|step| self.loader.add_step(step, &self.shared))
     }
 
-    /// From now on frames have these programs. The kernel takes its time to check them, so it is not
-    /// waited for: until then workers forward. The first time, who does it is told.
+    /// From now on frames have these programs. The kernel takes its time to check them, so it is
+    /// not waited for: until then workers forward. The first time, who does it is told.
     pub fn open(&mut self, extra: Extra) -> Result<Option<JoinHandle<Result<(), DriverError>>>, DriverError> {
         if self.extras.contains(&extra) {
             return Ok(None);

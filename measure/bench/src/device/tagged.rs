@@ -1,5 +1,5 @@
-//! The same rig and the same routes, with frames that come and leave by a VLAN, beside frames without
-//! a tag. Linux is not measured: not every kernel has VLANs.
+//! The same rig and the same routes, with frames that come and leave by a VLAN, beside frames
+//! without a tag. Linux is not measured: not every kernel has VLANs.
 
 use lab::prefixes::Random;
 use port::traffic::{Sink, Source};

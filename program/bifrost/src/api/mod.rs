@@ -1,4 +1,5 @@
-//! `[api]`: the interface for programs, HTTPS and JSON on the same transactions as `bifrost commit`.
+//! `[api]`: the interface for programs, HTTPS and JSON on the same transactions as
+//! `bifrost commit`.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -71,8 +71,8 @@ pub enum Command {
     Commit(Commit),
     /// Have the program that is installed take over from the one that runs, without losing a packet
     ///
-    /// The new one starts beside the old one, with the same words and the file as it is now. When it
-    /// knows all that Linux has, the old one hands over its ports and its flows, and ends. If
+    /// The new one starts beside the old one, with the same words and the file as it is now. When
+    /// it knows all that Linux has, the old one hands over its ports and its flows, and ends. If
     /// anything goes wrong, the old one stays.
     Upgrade(Output),
     /// Keep what was committed with --confirmed
@@ -88,9 +88,9 @@ pub enum Command {
     Compare(Compare),
     /// Look, configure and commit in a shell
     ///
-    /// Two modes: operate and configure. Tab completes, `?` says what could follow, `help` lists the
-    /// commands. Without a terminal lines are read from standard input, up to the first that fails.
-    /// It can be a login shell.
+    /// Two modes: operate and configure. Tab completes, `?` says what could follow, `help` lists
+    /// the commands. Without a terminal lines are read from standard input, up to the first that
+    /// fails. It can be a login shell.
     Cli(crate::shell::Cli),
     /// Print the JSON Schema of router.toml
     Schema,
@@ -101,9 +101,9 @@ pub enum Command {
     Token(super::token::Token),
     /// Turn what is there into a router.toml: Linux's interfaces and routes, and what FRR is told
     ///
-    /// Without ORIGIN both are asked. What comes out changes nothing when it is put in force: it says
-    /// what is there. What it cannot say is told, and listed at its end. Without --output it is
-    /// printed, with secrets covered.
+    /// Without ORIGIN both are asked. What comes out changes nothing when it is put in force: it
+    /// says what is there. What it cannot say is told, and listed at its end. Without --output it
+    /// is printed, with secrets covered.
     Import(Import),
     /// Change the members of an address set of the filter, while it runs
     ///
@@ -178,8 +178,8 @@ pub enum Command {
     },
     /// Run BFD sessions of FRR's beside the daemon, which starts this by itself
     ///
-    /// It waits beside the daemon's socket until the daemon wants sessions. `bifrost-bfd.service` is
-    /// this.
+    /// It waits beside the daemon's socket until the daemon wants sessions. `bifrost-bfd.service`
+    /// is this.
     Bfd,
     /// Make the machine's own settings as [system] of the file says
     ///
@@ -268,8 +268,8 @@ pub struct Run {
     #[arg(long, requires = "check")]
     pub json: bool,
     /// With ports: what to do where Linux has a filter of its own (nftables, iptables) that packets
-    /// forwarded by Bifrost would not pass: leave to Linux what it could touch, judge as it does, or
-    /// pass it by
+    /// forwarded by Bifrost would not pass: leave to Linux what it could touch, judge as it does,
+    /// or pass it by
     #[arg(long, value_name = "WHAT", conflicts_with = "config", value_parser = ["respect", "adopt", "ignore"])]
     pub linux_filter: Option<String>,
     /// Take over from the process at standard input (`bifrost upgrade` starts it so)

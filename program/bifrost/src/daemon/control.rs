@@ -129,8 +129,8 @@ impl Parts {
     ];
 
     /// In the order in which they prepare: whether an element can begin is known only when it does,
-    /// so rules come late; whether Linux, FRR or a service takes a change of its own, when it has been
-    /// made, so those come last.
+    /// so rules come late; whether Linux, FRR or a service takes a change of its own, when it has
+    /// been made, so those come last.
     pub(crate) fn sections(&mut self) -> [&mut dyn Section; Parts::COUNT] {
         let Parts {
             sampler,

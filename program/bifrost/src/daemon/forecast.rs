@@ -279,8 +279,8 @@ mod tests {
         Table::new(&Settings { memory, ..Settings::default() }).unwrap()
     }
 
-    /// Begins UDP flows of these numbers to port 53 of an address; what is led elsewhere is answered
-    /// from there.
+    /// Begins UDP flows of these numbers to port 53 of an address; what is led elsewhere is
+    /// answered from there.
     fn begin(worker: &mut Worker, numbers: std::ops::Range<u32>, to: [u8; 4], led: Option<([u8; 4], u16)>) {
         for number in numbers {
             let [_, a, b, c] = number.to_be_bytes();

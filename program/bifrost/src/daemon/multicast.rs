@@ -2,8 +2,8 @@
 //! with the plane's interfaces for Linux's. The driver is told their groups, and hands packets to
 //! these to workers; packets to others do not leave Linux's way.
 //!
-//! An entry is the plane's as a whole or Linux's as a whole. So nobody gets a packet twice, and what
-//! the router itself has joined it receives.
+//! An entry is the plane's as a whole or Linux's as a whole. So nobody gets a packet twice, and
+//! what the router itself has joined it receives.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

@@ -70,8 +70,8 @@ impl Section for Rules {
     }
 }
 
-/// What a change comes to. Linux's own firewall stays as it is, until what it could touch is left to
-/// Linux.
+/// What a change comes to. Linux's own firewall stays as it is, until what it could touch is left
+/// to Linux.
 fn wanted(change: &Change, forwarding: &Forwarding) -> (plane::Hooks, plane::PolicySettings) {
     let policy = settings::policy(&change.after, &forwarding.firewall, change.sampling.clone());
     (settings::hooks(&change.after.graph), policy)

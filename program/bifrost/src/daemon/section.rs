@@ -9,9 +9,9 @@
 //!
 //! The order matters twice. Parts prepare in the order of the list, and whoever can be judged only
 //! by trying stands last. They apply in the opposite order: rules hold before ports are taken for
-//! which they are. Three parts cannot prepare beside what is in force: whether Linux takes interfaces
-//! and routes, FRR its lines, and a service what it is told, is known only when they have them. They
-//! prepare last of all, and take them back if they must.
+//! which they are. Three parts cannot prepare beside what is in force: whether Linux takes
+//! interfaces and routes, FRR its lines, and a service what it is told, is known only when they
+//! have them. They prepare last of all, and take them back if they must.
 
 use config::Router;
 use elements::router::Sampling;

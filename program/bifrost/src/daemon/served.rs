@@ -1,13 +1,13 @@
-//! `[service.*]`, `[system]` and `dhcp` of `[interface]`: daemons that serve hosts, the one that has
-//! the machine's log, and the client of DHCP are told what the file says.
+//! `[service.*]`, `[system]` and `dhcp` of `[interface]`: daemons that serve hosts, the one that
+//! has the machine's log, and the client of DHCP are told what the file says.
 //!
 //! What each is told, and the way from what it has to that, is the crate `services`. Whether a
-//! daemon runs with it is known only when it does: so this part prepares last, as those do that make
-//! Linux's interfaces and tell FRR, and goes back if it must. Only what changed is touched.
+//! daemon runs with it is known only when it does: so this part prepares last, as those do that
+//! make Linux's interfaces and tell FRR, and goes back if it must. Only what changed is touched.
 //!
 //! At the start as much is done as can be, and what cannot is tried again: a service waits for its
-//! interface, and for its package. Until Bifrost is ready it starts no daemon, for systemd lets many
-//! of them wait for the network, and the network for Bifrost.
+//! interface, and for its package. Until Bifrost is ready it starts no daemon, for systemd lets
+//! many of them wait for the network, and the network for Bifrost.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Linux's routing rules, given to the workers: those that the mirror can follow, with the plane's
 //! tables and interfaces for Linux's.
 //!
-//! What marks the router's own filter sets is not told to rules. So where it sets some, a family with
-//! a rule that asks for a mark is Linux's.
+//! What marks the router's own filter sets is not told to rules. So where it sets some, a family
+//! with a rule that asks for a mark is Linux's.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -106,9 +106,9 @@ fn selector(rule: &Rule, names: &[(&str, InterfaceId)]) -> Selector {
 }
 
 impl Forwarding {
-    /// Which routing rules a frame matches that comes in by an interface and is bound for an address
-    /// (and port, if it is translated) of its family, and the table of the one that decides; `None`
-    /// where no rule chooses it.
+    /// Which routing rules a frame matches that comes in by an interface and is bound for an
+    /// address (and port, if it is translated) of its family, and the table of the one that
+    /// decides; `None` where no rule chooses it.
     pub(super) fn explain_rules(
         &self,
         input: InterfaceId,

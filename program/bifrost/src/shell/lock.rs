@@ -1,7 +1,7 @@
 //! The lock of the configuration: an administrator who has it commits, and nobody else.
 //!
-//! The daemon keeps it, and forgets it when it was not asked for again for a minute: so a shell that
-//! died locks nobody out.
+//! The daemon keeps it, and forgets it when it was not asked for again for a minute: so a shell
+//! that died locks nobody out.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -1,5 +1,5 @@
-//! `bifrost cli`: a shell with two modes. *Operate* asks and acts, *configure* edits a candidate and
-//! commits it.
+//! `bifrost cli`: a shell with two modes. *Operate* asks and acts, *configure* edits a candidate
+//! and commits it.
 //!
 //! ```text
 //!   a line ──► words, pipes ──► a word of others? ──► operate ──► this program again, ping, vtysh

@@ -248,7 +248,8 @@ impl Session {
     }
 }
 
-/// The words of `monitor traffic interface NAME filter EXPRESSION`, as tcpdump has them; its own stay.
+/// The words of `monitor traffic interface NAME filter EXPRESSION`, as tcpdump has them; its own
+/// stay.
 fn traffic(words: &[String]) -> Vec<String> {
     let (mut made, words) = match words {
         [interface, name, words @ ..] if interface == "interface" => {

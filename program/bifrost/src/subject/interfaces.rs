@@ -43,8 +43,8 @@ pub struct InterfaceStatus {
     pub adopted: bool,
     /// Why not; empty where it does.
     pub why: String,
-    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port, bond
-    /// or bridge: with those of VLANs on it, and of a bridge with those that it passes on.
+    /// Packets that came in by it, whoever had them then, and frame bytes with tags. Of a port,
+    /// bond or bridge: with those of VLANs on it, and of a bridge with those that it passes on.
     pub received: Traffic,
     /// What Bifrost sent by it, counted so.
     pub sent: Traffic,

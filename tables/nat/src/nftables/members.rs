@@ -1,14 +1,14 @@
 //! What comes in by members of VRFs.
 //!
 //! Linux shows its chains the VRF's device as the interface that such a packet came in by. At
-//! `prerouting` they see the member first. At `forward` it can be asked for beside the device (`meta
-//! sdifname`), and nowhere else. So where ports are in VRFs:
+//! `prerouting` they see the member first. At `forward` it can be asked for beside the device
+//! (`meta sdifname`), and nowhere else. So where ports are in VRFs:
 //!
-//! - at `prerouting` lines stay, for they see the member. The router's own addresses of a VRF are not
-//!   those of the main table: they are asked for by the interface.
+//! - at `prerouting` lines stay, for they see the member. The router's own addresses of a VRF are
+//!   not those of the main table: they are asked for by the interface.
 //! - at `forward` each line that asks for the input stands there twice, once for members.
-//! - at `postrouting` nobody shows the member any more. What a line asks of it is asked at `forward`
-//!   when the connection begins, and the answer is a *label* of the connection.
+//! - at `postrouting` nobody shows the member any more. What a line asks of it is asked at
+//!   `forward` when the connection begins, and the answer is a *label* of the connection.
 
 use super::{OWN, Sides, interface};
 

@@ -129,8 +129,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of a packet, from its IP header on, as Linux sees it (`skb_flow_dissect`). `None`: only Linux
-    /// knows.
+    /// Of a packet, from its IP header on, as Linux sees it (`skb_flow_dissect`). `None`: only
+    /// Linux knows.
     pub fn read(ip: &[u8], input: u16) -> Option<Seen> {
         let headers = Headers::parse(ip).ok()?;
         // Linux does not look behind an authentication header, nor takes an only fragment for a

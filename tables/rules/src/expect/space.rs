@@ -153,8 +153,8 @@ pub(crate) struct Names<'n> {
     pub interfaces: &'n [String],
 }
 
-/// What a match asks of packets as such. Mark, time, rate and translation are not of the packet, and
-/// a code point may be another by then. `None`: no packet of the family matches.
+/// What a match asks of packets as such. Mark, time, rate and translation are not of the packet,
+/// and a code point may be another by then. `None`: no packet of the family matches.
 pub(crate) fn space_of(matches: &Match, family: Family, names: &Names) -> Option<Space> {
     let Match {
         family: only,

@@ -31,8 +31,8 @@ pub(crate) struct PeerReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PeerState {
-    /// It was not since the session is there, or one of both ends has switched that off, or there is
-    /// no session any more.
+    /// It was not since the session is there, or one of both ends has switched that off, or there
+    /// is no session any more.
     #[default]
     Unknown,
     /// It is.

@@ -1,8 +1,8 @@
 //! The sockets of a relay.
 //!
 //! Hosts of IPv4 that have no address yet are heard by frames, those of IPv6 by a socket in the
-//! hosts6 of servers and relays on their link. Servers are asked from this router's own address, and
-//! answer there. So nothing listens at addresses of other interfaces, where another program may
+//! hosts6 of servers and relays on their link. Servers are asked from this router's own address,
+//! and answer there. So nothing listens at addresses of other interfaces, where another program may
 //! serve hosts itself.
 
 use std::io;
@@ -47,8 +47,8 @@ impl HostSocket {
         Ok(HostSocket { socket: PacketSocket::open(ifindex, options)?, ifindex })
     }
 
-    /// The next message to all on the link, or to this router there; none: nothing waits. What is to
-    /// others, such as a server that a host knows already, is passed over.
+    /// The next message to all on the link, or to this router there; none: nothing waits. What is
+    /// to others, such as a server that a host knows already, is passed over.
     pub(super) fn hear<'b>(&self, own: Ipv4Addr, buffer: &'b mut [u8]) -> Option<Option<&'b [u8]>> {
         let received = self.socket.receive(buffer).ok()?;
         let is_heard =

@@ -83,7 +83,8 @@ pub(super) struct Runner {
 
 /// Messages in a row of one socket before another has its turn.
 const MESSAGES: usize = 64;
-/// Between two times that a socket is tried that could not be had: another program may have the port.
+/// Between two times that a socket is tried that could not be had: another program may have the
+/// port.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Runner {

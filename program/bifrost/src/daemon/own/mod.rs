@@ -8,8 +8,8 @@
 //! What Linux has is read by `ip -json` ([`linux`]). The file says what of that is to be another
 //! ([`wanted`]), and [`way`] finds the steps from the one to the other. A step may be refused; then
 //! Linux is read again, and the way from there to what it was is gone. So the same two functions,
-//! which touch nothing, put a change in force, undo it, and say what it would do; and where Linux is
-//! already so, there are no steps.
+//! which touch nothing, put a change in force, undo it, and say what it would do; and where Linux
+//! is already so, there are no steps.
 //!
 //! At the start as much is done as can be: a router that lacks one card has the addresses of the
 //! others. What is missing is made when it comes.
@@ -164,8 +164,8 @@ impl Own {
         steps.iter().filter(done).for_each(|step| info!("{step}"));
     }
 
-    /// Makes all again when one of the interfaces that changed is the file's, and has come or is up:
-    /// its routes may have gone.
+    /// Makes all again when one of the interfaces that changed is the file's, and has come or is
+    /// up: its routes may have gone.
     pub(super) fn follow(&mut self, changed: &BTreeSet<u32>, forwarding: &Forwarding) {
         let router = &forwarding.router;
         let links = &forwarding.mirror.model().links;

@@ -37,7 +37,8 @@ pub(super) struct Rule {
 /// All rules that are Bifrost's or the file's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rules {
-    /// By their place in the order of Linux, which has more than one only when somebody was stopped.
+    /// By their place in the order of Linux, which has more than one only when somebody was
+    /// stopped.
     pub at: BTreeMap<Place, Vec<Rule>>,
     /// Those that others made, and by which protocol.
     pub theirs: BTreeMap<Place, u8>,

@@ -323,7 +323,8 @@ pub(super) struct Failed<'a> {
     pub why: String,
 }
 
-/// Goes the steps; those that Linux refused. Without `on` the first one that it refuses is the last.
+/// Goes the steps; those that Linux refused. Without `on` the first one that it refuses is the
+/// last.
 ///
 /// # Errors
 /// When none could be gone.

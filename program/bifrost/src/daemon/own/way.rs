@@ -2,10 +2,10 @@
 //!
 //! The order is Linux's: what is deleted goes from the top down, and what is made from the bottom
 //! up; a bond's members are down while they join, its mode changes without any; addresses come when
-//! their interface is in its VRF, routes and rules at last. A step may take more with it than it says (an
-//! interface that goes down loses its IPv6 addresses and its routes): so the way keeps what Linux
-//! has after each ([`Walk::now`]), gives that back as well, and at the end makes sure of the routes
-//! by all that was disturbed.
+//! their interface is in its VRF, routes and rules at last. A step may take more with it than it
+//! says (an interface that goes down loses its IPv6 addresses and its routes): so the way keeps
+//! what Linux has after each ([`Walk::now`]), gives that back as well, and at the end makes sure of
+//! the routes by all that was disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +89,8 @@ impl Walk<'_> {
         members.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Linux has taken an interface from its master: a bond leaves it down, a VRF sets it down and up.
+    /// Linux has taken an interface from its master: a bond leaves it down, a VRF sets it down and
+    /// up.
     fn released(&mut self, name: &str, master: &Kind) {
         match master {
             Kind::Bond { .. } if self.now.get(name).is_some_and(|link| link.up) => self.went_down(name),
@@ -273,8 +274,8 @@ impl Walk<'_> {
     }
 }
 
-/// The steps to other interfaces, and those of routes around them; rules change where all routes are
-/// there.
+/// The steps to other interfaces, and those of routes around them; rules change where all routes
+/// are there.
 fn routes(
     from: &Linux,
     to: &BTreeMap<Key, Way>,

@@ -1,7 +1,8 @@
 //! WireGuard: what the file asks for of an interface, and the steps to that, a peer each.
 //!
 //! A peer that moves is followed by Linux. So an endpoint of the file is where a peer is looked for
-//! first, and again when the file says another one: else each reload would send all that moved back.
+//! first, and again when the file says another one: else each reload would send all that moved
+//! back.
 
 use std::io;
 

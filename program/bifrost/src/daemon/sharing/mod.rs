@@ -49,8 +49,8 @@ struct Running {
 }
 
 impl Sharing {
-    /// Tells the thread what is configured, and what is known around it, where that has changed. Not
-    /// before the ports are known: flows name them.
+    /// Tells the thread what is configured, and what is known around it, where that has changed.
+    /// Not before the ports are known: flows name them.
     pub(super) fn follow(&mut self, forwarding: &Forwarding) {
         let plan = &forwarding.router.sharing;
         if self.running.is_none() && plan.is_some() {

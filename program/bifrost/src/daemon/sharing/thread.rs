@@ -1,5 +1,5 @@
-//! The thread that shares flows: it sleeps until something is heard, something is due, or it is told
-//! something.
+//! The thread that shares flows: it sleeps until something is heard, something is due, or it is
+//! told something.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! What the process that runs and the one that takes over say to each other: a JSON text a message,
-//! over a pair of sockets. Releases differ, so nothing else is shared: no memory, no map, no layout.
+//! over a pair of sockets. Releases differ, so nothing else is shared: no memory, no map, no
+//! layout.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -6,12 +6,12 @@
 //! | `successor.rs` | the process that takes over |
 //! | `channel.rs` | what they say to each other |
 //!
-//! All that takes time is done beside the process that runs: the new one reads its configuration and
-//! all of Linux's tables, has its programs checked by the kernel, and fills its own tables. Only
-//! then the old one makes way. What the driver carries does not stop: the old program goes on with
-//! its tables until the new one replaces it in one step, port by port ([`plane::Handed`]). What is
-//! for workers is Linux's meanwhile, as it is at every restart; here that takes as long as closing
-//! the sockets, writing the flows down and opening them again.
+//! All that takes time is done beside the process that runs: the new one reads its configuration
+//! and all of Linux's tables, has its programs checked by the kernel, and fills its own tables.
+//! Only then the old one makes way. What the driver carries does not stop: the old program goes on
+//! with its tables until the new one replaces it in one step, port by port ([`plane::Handed`]).
+//! What is for workers is Linux's meanwhile, as it is at every restart; here that takes as long as
+//! closing the sockets, writing the flows down and opening them again.
 //!
 //! The two share nothing but links of programs and the file of flows, which says its own version.
 //! So a release may change any layout, and going back to an older one is the same. It costs the

@@ -43,8 +43,8 @@ impl Predecessor {
         self.channel.say(&Word::Done, None).map_err(gone)
     }
 
-    /// Has it make way, and gives what it hands over: ports, and names of virtual routers that it was
-    /// active for.
+    /// Has it make way, and gives what it hands over: ports, and names of virtual routers that it
+    /// was active for.
     pub(in super::super) fn make_way(&self) -> Result<(Vec<Handed>, Vec<String>), DaemonError> {
         let release = crate::RELEASE.to_owned();
         self.channel.say(&Word::Ready { release }, None).map_err(gone)?;
@@ -68,7 +68,8 @@ fn gone(error: io::Error) -> DaemonError {
 }
 
 impl Control {
-    /// Reads all that Linux has, while another process forwards. Ends early when it is told to stop.
+    /// Reads all that Linux has, while another process forwards. Ends early when it is told to
+    /// stop.
     pub(in super::super) fn read_beside(&mut self) -> Result<(), DaemonError> {
         let stop = self.forwarding.stop.clone();
         while !(self.forwarding.mirror.ready() && self.forwarding.mirror.knows_beyond()) {

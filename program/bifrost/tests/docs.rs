@@ -1,5 +1,6 @@
 //! The pages that a user reads: their links lead somewhere, the commands that they show exist, the
-//! index has all of them, and their lines have a width that a terminal shows.
+//! index has all of them, and their lines have a width that a terminal shows. So have comments of
+//! the source.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -248,10 +249,32 @@ fn the_index_has_every_page() {
     assert!(fs::read_to_string(house().join("book.toml")).unwrap().contains("src = \"docs\""));
 }
 
+/// Files of the source with one of these extensions, without what is built, from its root.
+fn sources(extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(house().join(&folder)).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            let path = folder.join(&name);
+            let is_source = !name.starts_with('.') && name != "target";
+            if is_source && entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|is| extensions.iter().any(|wanted| is == *wanted)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 #[test]
 fn lines_fit_a_terminal() {
     let mut long = Vec::new();
-    for page in pages() {
+    let nested = sources(&["md"]).into_iter().filter(|path| path.ends_with("README.md"));
+    let nested = nested.map(|path| Page::read(path.to_str().unwrap()));
+    for page in pages().into_iter().chain(nested) {
         for Piece { line, text } in page.lines(false).into_iter().chain(page.lines(true)) {
             let is_table = text.starts_with('|');
             if !is_table && text.chars().count() > COLUMNS {
@@ -260,4 +283,41 @@ fn lines_fit_a_terminal() {
         }
     }
     assert!(long.is_empty(), "lines of more than {COLUMNS} columns: {long:#?}");
+}
+
+/// Files whose comments are yet to be wrapped.
+const LONG_COMMENTS: [&str; 2] =
+    ["forwarding/elements/src/router/tunnel.rs", "program/bifrost/src/daemon/foreign.rs"];
+
+/// Tables, drawings between fences, and the usage of elements have lines that cannot be broken.
+#[test]
+fn comments_fit_a_terminal() {
+    let (mut long, mut seen) = (Vec::new(), 0);
+    for path in sources(&["rs", "c", "h"]) {
+        if LONG_COMMENTS.iter().any(|long| path == Path::new(long)) {
+            continue;
+        }
+        let text = fs::read_to_string(house().join(&path)).unwrap();
+        let is_c = path.extension().is_some_and(|is| is != "rs");
+        let (mut fenced, mut in_block) = (false, false);
+        for (number, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            let opens = is_c && code.starts_with("/*");
+            if !code.starts_with("//") && !opens && !in_block {
+                fenced = false;
+                continue;
+            }
+            in_block = (opens || in_block) && !code.contains("*/");
+            seen += 1;
+            let said = code.trim_start_matches(['/', '!', '*']).trim_start();
+            let is_fence = said.starts_with("```");
+            fenced ^= is_fence;
+            let is_whole = fenced || is_fence || said.starts_with('|') || said.starts_with("Usage: ");
+            if !is_whole && line.chars().count() > COLUMNS {
+                long.push(format!("{}:{}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(seen > 10_000, "{seen}");
+    assert!(long.is_empty(), "comments of more than {COLUMNS} columns: {long:#?}");
 }

@@ -131,78 +131,56 @@ fn elements(right: &Value, sets: &impl Sets) -> Result<Vec<Value>, Why> {
     Ok(elements)
 }
 
+/// What is asked of a field: how it is compared, and with which values.
+struct Asked<'a> {
+    operator: Operator,
+    elements: &'a [Value],
+}
+
+impl Asked<'_> {
+    fn not(&self) -> bool {
+        self.operator == Operator::Not
+    }
+
+    /// Refuses comparisons other than with equals.
+    fn equal(&self) -> Result<(), Why> {
+        match self.operator {
+            Operator::Is | Operator::Not => Ok(()),
+            _ => Err("a comparison of what is no number".to_owned()),
+        }
+    }
+
+    fn numbers(&self, kind: Kind) -> Result<Vec<u32>, Why> {
+        let number = |element| value::number(kind, element).ok_or_else(|| format!("the value {element}"));
+        self.elements.iter().map(number).collect()
+    }
+
+    fn small(&self, kind: Kind) -> Result<Vec<u8>, Why> {
+        let one = |number: u32| u8::try_from(number).map_err(|_| format!("the value {number}"));
+        self.numbers(kind)?.into_iter().map(one).collect()
+    }
+
+    fn nets(&self) -> Result<Vec<Address>, Why> {
+        let one = |element| value::prefixes(element).ok_or_else(|| format!("the address {element}"));
+        let nets: Vec<Vec<IpNet>> = self.elements.iter().map(one).collect::<Result<_, Why>>()?;
+        Ok(nets.into_iter().flatten().map(Address::Net).collect())
+    }
+}
+
 /// Asks one alternative for a condition more; whether a packet may still match.
 fn condition(of: &mut Match, field: &Field, operator: Operator, elements: &[Value]) -> Result<bool, Why> {
-    let not = operator == Operator::Not;
-    let equal = || match operator {
-        Operator::Is | Operator::Not => Ok(()),
-        _ => Err("a comparison of what is no number".to_owned()),
-    };
-    let numbers = |kind: Kind| {
-        let number = |element| value::number(kind, element).ok_or_else(|| format!("the value {element}"));
-        elements.iter().map(number).collect::<Result<Vec<u32>, Why>>()
-    };
-    let small = |kind: Kind| {
-        let one = |number: u32| u8::try_from(number).map_err(|_| format!("the value {number}"));
-        numbers(kind)?.into_iter().map(one).collect::<Result<Vec<u8>, Why>>()
-    };
+    let asked = Asked { operator, elements };
+    let not = asked.not();
     match *field {
-        Field::Address { .. } => {
-            let nets = elements
-                .iter()
-                .map(|element| value::prefixes(element).ok_or_else(|| format!("the address {element}")));
-            let nets: Vec<Vec<IpNet>> = nets.collect::<Result<_, Why>>()?;
-            let items: Vec<Address> = nets.into_iter().flatten().map(Address::Net).collect();
-            addresses(of, field, operator, &items)
-        }
-        Field::Port { destination, of: above } => {
-            let possible = match above {
-                Some(number) => protocols(of, List { not: false, items: vec![number] }),
-                None => true,
-            };
-            if possible {
-                has_ports(of)?;
-            }
-            let wanted = spans(operator, elements)?;
-            let field = if destination { &mut of.destination_ports } else { &mut of.source_ports };
-            Ok(possible && within(field, wanted))
-        }
-        Field::Ports => {
-            has_ports(of)?;
-            let numbers = numbers(Kind::Plain)?;
-            let (Operator::Is, [both]) = (operator, numbers.as_slice()) else {
-                return Err("a comparison of both ports".to_owned());
-            };
-            let one =
-                |port: u32| List { not: false, items: vec![Span { first: port as u16, last: port as u16 }] };
-            Ok(within(&mut of.source_ports, one(both >> 16))
-                && within(&mut of.destination_ports, one(both & 0xffff)))
-        }
+        Field::Address { .. } => addresses(of, field, operator, &asked.nets()?),
+        Field::Port { destination, of: above } => port(of, destination, above, &asked),
+        Field::Ports => both_ports(of, &asked),
         Field::Protocol { family } => {
-            equal()?;
-            let items = small(Kind::Protocol)?;
+            asked.equal()?;
+            let items = asked.small(Kind::Protocol)?;
             Ok(family.is_none_or(|family| is_of(of, family)) && protocols(of, List { not, items }))
         }
-        Field::Family => {
-            equal()?;
-            let named = |element: &Value| match element.as_str() {
-                Some("ipv4" | "ip") => Some(Family::Ipv4),
-                Some("ipv6" | "ip6") => Some(Family::Ipv6),
-                // Numbers of families, and of protocols above Ethernet, in either byte order.
-                _ => match element.as_u64() {
-                    Some(2 | 0x0800 | 0x0008) => Some(Family::Ipv4),
-                    Some(10 | 0x86dd | 0xdd86) => Some(Family::Ipv6),
-                    _ => None,
-                },
-            };
-            let named: Vec<Option<Family>> = elements.iter().map(named).collect();
-            let mut left = Family::BOTH.into_iter().filter(|family| named.contains(&Some(*family)) != not);
-            Ok(match (left.next(), left.next()) {
-                (Some(only), None) => is_of(of, only),
-                (None, _) => false,
-                _ => true,
-            })
-        }
+        Field::Family => family_of(of, &asked),
         Field::Length { family } => {
             let wanted = spans(operator, elements)?;
             Ok(family.is_none_or(|family| is_of(of, family)) && within(&mut of.length, wanted))
@@ -212,97 +190,156 @@ fn condition(of: &mut Match, field: &Field, operator: Operator, elements: &[Valu
             Ok(is_of(of, family) && within(&mut of.ttl, wanted))
         }
         Field::Dscp { family } => {
-            equal()?;
-            let items = small(Kind::Dscp)?;
+            asked.equal()?;
+            let items = asked.small(Kind::Dscp)?;
             Ok(is_of(of, family) & once(&mut of.dscp, List { not, items }, "code points")?)
         }
-        Field::Flags { mask } => {
-            let bits = small(Kind::Flags)?.into_iter();
-            let items: Vec<Flags> = match operator {
-                Operator::Is | Operator::Not => {
-                    bits.filter(|set| set & !mask == 0).map(|set| Flags { set, mask }).collect()
-                }
-                Operator::Has => {
-                    let single = |bits: u8| (0..8).map(move |n| bits & 1 << n).filter(|bit| *bit != 0);
-                    let wanted = bits.fold(0, |all, bits| all | bits) & mask;
-                    single(wanted).map(|bit| Flags { set: bit, mask: bit }).collect()
-                }
-                _ => return Err("a comparison of flags".to_owned()),
-            };
-            let possible = protocols(of, List { not: false, items: vec![protocol::TCP] });
-            if items.is_empty() {
-                return Ok(possible && not);
-            }
-            Ok(possible & once(&mut of.flags, List { not, items }, "flags")?)
-        }
+        Field::Flags { mask } => tcp_flags(of, mask, &asked),
         Field::IcmpType { ipv6 } => {
-            equal()?;
-            let ranges = elements.iter().map(|element| {
-                bytes(Kind::IcmpType { ipv6 }, element).ok_or_else(|| format!("the type {element}"))
-            });
-            let items: Vec<Icmp> = ranges
-                .map(|kinds| kinds.map(|kinds| Icmp { kinds, codes: Icmp::ANY }))
-                .collect::<Result<_, Why>>()?;
-            icmp(of, ipv6, List { not, items })
+            let one = |kinds| Icmp { kinds, codes: Icmp::ANY };
+            icmp_of(of, ipv6, Kind::IcmpType { ipv6 }, "type", one, &asked)
         }
         Field::IcmpCode { ipv6 } => {
-            equal()?;
-            let ranges = elements.iter().map(|element| {
-                bytes(Kind::IcmpCode { ipv6 }, element).ok_or_else(|| format!("the code {element}"))
-            });
-            let items: Vec<Icmp> = ranges
-                .map(|codes| codes.map(|codes| Icmp { kinds: Icmp::ANY, codes }))
-                .collect::<Result<_, Why>>()?;
-            icmp(of, ipv6, List { not, items })
+            let one = |codes| Icmp { kinds: Icmp::ANY, codes };
+            icmp_of(of, ipv6, Kind::IcmpCode { ipv6 }, "code", one, &asked)
         }
         Field::Input | Field::Output => {
-            equal()?;
+            asked.equal()?;
             let items = elements.iter().map(interface).collect::<Result<Vec<Interface>, Why>>()?;
             let field = if matches!(field, Field::Input) { &mut of.in_ports } else { &mut of.out_ports };
             both::interfaces(field, List { not, items })
         }
-        Field::State => {
-            let bits = match operator {
-                // Of more than one bit, a state has never all.
-                Operator::Is | Operator::Not => numbers(Kind::State)?
-                    .into_iter()
-                    .filter(|bits| bits.count_ones() == 1)
-                    .fold(0, |all, bit| all | bit),
-                Operator::Has => numbers(Kind::State)?.into_iter().fold(0, |all, bits| all | bits),
-                _ => return Err("a comparison of states".to_owned()),
-            };
-            let bits = if not { !bits & 0x1f } else { bits } as u8;
-            let states = of.states.get_or_insert(0x1f);
-            *states &= bits;
-            Ok(*states != 0)
-        }
-        Field::Status => match (operator, numbers(Kind::Status)?.as_slice()) {
+        Field::State => states(of, &asked),
+        Field::Status => match (operator, asked.numbers(Kind::Status)?.as_slice()) {
             (Operator::Has | Operator::Is, [DNAT]) => {
                 once(&mut of.translated, Translated::Destination, "translation")
             }
             _ => Err("it asks whether a source is translated, or a destination is not".to_owned()),
         },
         Field::Mark { mask } => {
-            equal()?;
-            match numbers(Kind::Plain)?.as_slice() {
+            asked.equal()?;
+            match asked.numbers(Kind::Plain)?.as_slice() {
                 [wanted] if wanted & !mask != 0 => Ok(not),
                 [value] => once(&mut of.mark, Mark { not, value: *value, mask }, "marks"),
                 _ => Err("one of several marks".to_owned()),
             }
         }
-        Field::Offset => {
-            equal()?;
-            match numbers(Kind::Plain)?.as_slice() {
-                [0] => {
-                    let parts = if not { fragment::LATER } else { fragment::WHOLE | fragment::FIRST };
-                    let field =
-                        of.fragment.get_or_insert(fragment::WHOLE | fragment::FIRST | fragment::LATER);
-                    *field &= parts;
-                    Ok(*field != 0 && is_of(of, Family::Ipv4))
-                }
-                _ => Err("a certain place of a fragment".to_owned()),
-            }
+        Field::Offset => fragments(of, &asked),
+    }
+}
+
+fn port(of: &mut Match, destination: bool, above: Option<u8>, asked: &Asked<'_>) -> Result<bool, Why> {
+    let possible = match above {
+        Some(number) => protocols(of, List { not: false, items: vec![number] }),
+        None => true,
+    };
+    if possible {
+        has_ports(of)?;
+    }
+    let wanted = spans(asked.operator, asked.elements)?;
+    let field = if destination { &mut of.destination_ports } else { &mut of.source_ports };
+    Ok(possible && within(field, wanted))
+}
+
+/// Both ports as one number.
+fn both_ports(of: &mut Match, asked: &Asked<'_>) -> Result<bool, Why> {
+    has_ports(of)?;
+    let numbers = asked.numbers(Kind::Plain)?;
+    let (Operator::Is, [both]) = (asked.operator, numbers.as_slice()) else {
+        return Err("a comparison of both ports".to_owned());
+    };
+    let one = |port: u32| List { not: false, items: vec![Span { first: port as u16, last: port as u16 }] };
+    Ok(within(&mut of.source_ports, one(both >> 16)) && within(&mut of.destination_ports, one(both & 0xffff)))
+}
+
+fn family_of(of: &mut Match, asked: &Asked<'_>) -> Result<bool, Why> {
+    asked.equal()?;
+    let named = |element: &Value| match element.as_str() {
+        Some("ipv4" | "ip") => Some(Family::Ipv4),
+        Some("ipv6" | "ip6") => Some(Family::Ipv6),
+        // Numbers of families, and of protocols above Ethernet, in either byte order.
+        _ => match element.as_u64() {
+            Some(2 | 0x0800 | 0x0008) => Some(Family::Ipv4),
+            Some(10 | 0x86dd | 0xdd86) => Some(Family::Ipv6),
+            _ => None,
+        },
+    };
+    let named: Vec<Option<Family>> = asked.elements.iter().map(named).collect();
+    let mut left = Family::BOTH.into_iter().filter(|family| named.contains(&Some(*family)) != asked.not());
+    Ok(match (left.next(), left.next()) {
+        (Some(only), None) => is_of(of, only),
+        (None, _) => false,
+        _ => true,
+    })
+}
+
+fn tcp_flags(of: &mut Match, mask: u8, asked: &Asked<'_>) -> Result<bool, Why> {
+    let not = asked.not();
+    let bits = asked.small(Kind::Flags)?.into_iter();
+    let items: Vec<Flags> = match asked.operator {
+        Operator::Is | Operator::Not => {
+            bits.filter(|set| set & !mask == 0).map(|set| Flags { set, mask }).collect()
         }
+        Operator::Has => {
+            let single = |bits: u8| (0..8).map(move |n| bits & 1 << n).filter(|bit| *bit != 0);
+            let wanted = bits.fold(0, |all, bits| all | bits) & mask;
+            single(wanted).map(|bit| Flags { set: bit, mask: bit }).collect()
+        }
+        _ => return Err("a comparison of flags".to_owned()),
+    };
+    let possible = protocols(of, List { not: false, items: vec![protocol::TCP] });
+    if items.is_empty() {
+        return Ok(possible && not);
+    }
+    Ok(possible & once(&mut of.flags, List { not, items }, "flags")?)
+}
+
+/// Types or codes of ICMP: `one` makes what is asked for of a range of them.
+fn icmp_of(
+    of: &mut Match,
+    ipv6: bool,
+    kind: Kind,
+    what: &str,
+    one: impl Fn((u8, u8)) -> Icmp,
+    asked: &Asked<'_>,
+) -> Result<bool, Why> {
+    asked.equal()?;
+    let range = |element| match bytes(kind, element) {
+        Some(range) => Ok(one(range)),
+        None => Err(format!("the {what} {element}")),
+    };
+    let items = asked.elements.iter().map(range).collect::<Result<Vec<Icmp>, Why>>()?;
+    icmp(of, ipv6, List { not: asked.not(), items })
+}
+
+fn states(of: &mut Match, asked: &Asked<'_>) -> Result<bool, Why> {
+    let numbers = asked.numbers(Kind::State);
+    let bits = match asked.operator {
+        // Of more than one bit, a state has never all.
+        Operator::Is | Operator::Not => {
+            numbers?.into_iter().filter(|bits| bits.count_ones() == 1).fold(0, |all, bit| all | bit)
+        }
+        Operator::Has => numbers?.into_iter().fold(0, |all, bits| all | bits),
+        _ => return Err("a comparison of states".to_owned()),
+    };
+    let bits = if asked.not() { !bits & 0x1f } else { bits } as u8;
+    let states = of.states.get_or_insert(0x1f);
+    *states &= bits;
+    Ok(*states != 0)
+}
+
+/// Whether a packet is a later fragment, by the offset in its header.
+fn fragments(of: &mut Match, asked: &Asked<'_>) -> Result<bool, Why> {
+    const FIRST: u8 = fragment::WHOLE | fragment::FIRST;
+    asked.equal()?;
+    match asked.numbers(Kind::Plain)?.as_slice() {
+        [0] => {
+            let parts = if asked.not() { fragment::LATER } else { FIRST };
+            let field = of.fragment.get_or_insert(FIRST | fragment::LATER);
+            *field &= parts;
+            Ok(*field != 0 && is_of(of, Family::Ipv4))
+        }
+        _ => Err("a certain place of a fragment".to_owned()),
     }
 }
 

@@ -118,103 +118,12 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
     let (mut matches, mut sets, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for child in &node.children {
         let words: Vec<&str> = child.line.split(' ').collect();
-        let known =
-            |key: &'static str, called: &str| has(key, called).then(|| format!("{key} = {}", text(called)));
         match words.as_slice() {
+            ["match", words @ ..] => matches.push(matched(words, has)?),
+            ["set", words @ ..] => sets.push(set(words, has)?),
             ["description", rest @ ..] => lines.push(format!("description = {}", text(&rest.join(" ")))),
             ["on-match", "next"] => lines.push("on_match = \"next\"".to_owned()),
             ["on-match", "goto", entry] => lines.push(format!("on_match = {}", super::number(entry)?)),
-            ["match", "ip" | "ipv6", "address", "prefix-list", list] => {
-                matches.push(known("prefix_list", list)?)
-            }
-            ["match", "ip" | "ipv6", "next-hop", "prefix-list", list] => {
-                matches.push(known("prefix_list", list)?.replacen("prefix_list", "next_hop_list", 1));
-            }
-            ["match", "ip", "route-source", "prefix-list", list] => {
-                matches.push(known("prefix_list", list)?.replacen("prefix_list", "route_source_list", 1));
-            }
-            ["match", "ip" | "ipv6", "next-hop", "address", hop] => {
-                matches.push(format!("next_hop = {}", text(hop)));
-            }
-            ["match", "extcommunity", list] => {
-                matches.push(either(&has, "extended_community_list", "extended_community_pattern", list)?)
-            }
-            ["match", "source-vrf", vrf] => matches.push(format!("source_vrf = {}", text(vrf))),
-            ["match", "source-protocol", from] => matches.push(format!("source_protocol = {}", text(from))),
-            ["match", "rpki", state] => matches.push(format!("rpki = {}", text(state))),
-            ["match", "origin", origin] => matches.push(format!("origin = {}", text(origin))),
-            ["match", "probability", value] => {
-                matches.push(format!("probability = {}", super::number(value)?))
-            }
-            ["match", "local-preference", value] => {
-                matches.push(format!("local_preference = {}", super::number(value)?));
-            }
-            ["match", "as-path", list] => matches.push(known("as_path_list", list)?),
-            ["match", "community", list] => {
-                matches.push(either(&has, "community_list", "community_pattern", list)?);
-            }
-            ["match", "large-community", list] => {
-                matches.push(either(&has, "large_community_list", "large_community_pattern", list)?);
-            }
-            ["match", key @ ("interface" | "peer"), value] => {
-                let key = if *key == "peer" { "neighbour" } else { key };
-                matches.push(format!("{key} = {}", text(value)));
-            }
-            ["match", key @ ("tag" | "metric"), value] => {
-                matches.push(format!("{key} = {}", super::number(value)?));
-            }
-            ["set", "local-preference", value] => {
-                sets.push(format!("local_preference = {}", super::number(value)?));
-            }
-            ["set", key @ ("metric" | "weight" | "tag" | "distance" | "table"), value] => {
-                sets.push(format!("{key} = {}", super::number(value)?));
-            }
-            ["set", "origin", value] => sets.push(format!("origin = {}", text(value))),
-            ["set", "metric-type", value] => {
-                sets.push(format!("metric_type = {}", super::number(value.strip_prefix("type-")?)?));
-            }
-            ["set", "ip", "next-hop", hop] | ["set", "ipv6", "next-hop", "global", hop] => {
-                sets.push(format!("next_hop = {}", text(hop)));
-            }
-            ["set", "ipv6", "next-hop", "local", hop] => {
-                sets.push(format!("next_hop_local = {}", text(hop)));
-            }
-            ["set", "ipv6", "next-hop", word] => sets.push(format!("next_hop_ipv6 = {}", text(word))),
-            ["set", "src", source] => sets.push(format!("source = {}", text(source))),
-            ["set", "originator-id", id] => sets.push(format!("originator_id = {}", text(id))),
-            ["set", "atomic-aggregate"] => sets.push("atomic_aggregate = true".to_owned()),
-            ["set", "comm-list", called, "delete"] => {
-                either(&has, "community_list", "community_pattern", called)?;
-                sets.push(format!("delete_communities = {}", text(called)));
-            }
-            ["set", "large-comm-list", called, "delete"] => {
-                either(&has, "large_community_list", "large_community_pattern", called)?;
-                sets.push(format!("delete_large_communities = {}", text(called)));
-            }
-            ["set", "extcommunity", kind @ ("rt" | "soo"), values @ ..] => {
-                let key = if *kind == "rt" { "route_targets" } else { "site_of_origin" };
-                sets.push(format!("{key} = {}", list(values)));
-            }
-            ["set", "as-path", "prepend", "last-as", times] => {
-                sets.push(format!("as_path_prepend_last = {}", super::number(times)?));
-            }
-            ["set", "as-path", "exclude", path @ ..] => {
-                let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
-                sets.push(format!("as_path_exclude = [{}]", path?.join(", ")));
-            }
-            ["set", "as-path", "prepend", path @ ..] => {
-                let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
-                sets.push(format!("as_path_prepend = [{}]", path?.join(", ")));
-            }
-            ["set", kind @ ("community" | "large-community"), values @ ..] => {
-                let key = kind.replace('-', "_");
-                let (key, values) = match values {
-                    ["none"] => (key, &[][..]),
-                    [values @ .., "additive"] => (format!("add_{key}"), values),
-                    values => (key, values),
-                };
-                sets.push(format!("{key} = {}", list(values)));
-            }
             _ => return None,
         }
     }
@@ -229,4 +138,87 @@ fn entry(called: &str, node: &Node, has: &impl Fn(&str, &str) -> bool) -> Option
         }
     }
     Some(all.join("\n") + "\n")
+}
+
+/// What an entry matches: the words behind `match`, as a key with its value.
+fn matched(words: &[&str], has: &impl Fn(&str, &str) -> bool) -> Option<String> {
+    let known =
+        |key: &'static str, called: &str| has(key, called).then(|| format!("{key} = {}", text(called)));
+    Some(match words {
+        ["ip" | "ipv6", "address", "prefix-list", list] => known("prefix_list", list)?,
+        ["ip" | "ipv6", "next-hop", "prefix-list", list] => {
+            known("prefix_list", list)?.replacen("prefix_list", "next_hop_list", 1)
+        }
+        ["ip", "route-source", "prefix-list", list] => {
+            known("prefix_list", list)?.replacen("prefix_list", "route_source_list", 1)
+        }
+        ["ip" | "ipv6", "next-hop", "address", hop] => format!("next_hop = {}", text(hop)),
+        ["extcommunity", list] => either(has, "extended_community_list", "extended_community_pattern", list)?,
+        ["source-vrf", vrf] => format!("source_vrf = {}", text(vrf)),
+        ["source-protocol", from] => format!("source_protocol = {}", text(from)),
+        ["rpki", state] => format!("rpki = {}", text(state)),
+        ["origin", origin] => format!("origin = {}", text(origin)),
+        ["probability", value] => format!("probability = {}", super::number(value)?),
+        ["local-preference", value] => format!("local_preference = {}", super::number(value)?),
+        ["as-path", list] => known("as_path_list", list)?,
+        ["community", list] => either(has, "community_list", "community_pattern", list)?,
+        ["large-community", list] => either(has, "large_community_list", "large_community_pattern", list)?,
+        [key @ ("interface" | "peer"), value] => {
+            let key = if *key == "peer" { "neighbour" } else { key };
+            format!("{key} = {}", text(value))
+        }
+        [key @ ("tag" | "metric"), value] => format!("{key} = {}", super::number(value)?),
+        _ => return None,
+    })
+}
+
+/// What an entry sets: the words behind `set`, as a key with its value.
+fn set(words: &[&str], has: &impl Fn(&str, &str) -> bool) -> Option<String> {
+    Some(match words {
+        ["local-preference", value] => format!("local_preference = {}", super::number(value)?),
+        [key @ ("metric" | "weight" | "tag" | "distance" | "table"), value] => {
+            format!("{key} = {}", super::number(value)?)
+        }
+        ["origin", value] => format!("origin = {}", text(value)),
+        ["metric-type", value] => format!("metric_type = {}", super::number(value.strip_prefix("type-")?)?),
+        ["ip", "next-hop", hop] | ["ipv6", "next-hop", "global", hop] => format!("next_hop = {}", text(hop)),
+        ["ipv6", "next-hop", "local", hop] => format!("next_hop_local = {}", text(hop)),
+        ["ipv6", "next-hop", word] => format!("next_hop_ipv6 = {}", text(word)),
+        ["src", source] => format!("source = {}", text(source)),
+        ["originator-id", id] => format!("originator_id = {}", text(id)),
+        ["atomic-aggregate"] => "atomic_aggregate = true".to_owned(),
+        ["comm-list", called, "delete"] => {
+            either(has, "community_list", "community_pattern", called)?;
+            format!("delete_communities = {}", text(called))
+        }
+        ["large-comm-list", called, "delete"] => {
+            either(has, "large_community_list", "large_community_pattern", called)?;
+            format!("delete_large_communities = {}", text(called))
+        }
+        ["extcommunity", kind @ ("rt" | "soo"), values @ ..] => {
+            let key = if *kind == "rt" { "route_targets" } else { "site_of_origin" };
+            format!("{key} = {}", list(values))
+        }
+        ["as-path", "prepend", "last-as", times] => {
+            format!("as_path_prepend_last = {}", super::number(times)?)
+        }
+        ["as-path", "exclude", path @ ..] => {
+            let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
+            format!("as_path_exclude = [{}]", path?.join(", "))
+        }
+        ["as-path", "prepend", path @ ..] => {
+            let path: Option<Vec<String>> = path.iter().map(|asn| super::number(asn)).collect();
+            format!("as_path_prepend = [{}]", path?.join(", "))
+        }
+        [kind @ ("community" | "large-community"), values @ ..] => {
+            let key = kind.replace('-', "_");
+            let (key, values) = match values {
+                ["none"] => (key, &[][..]),
+                [values @ .., "additive"] => (format!("add_{key}"), values),
+                values => (key, values),
+            };
+            format!("{key} = {}", list(values))
+        }
+        _ => return None,
+    })
 }

@@ -152,79 +152,83 @@ impl Draft {
         if let Some(kind) = kind {
             self.interface(&name).kind = kind;
         }
-        let mask = stanza.option(&["netmask"]);
         for line in &stanza.options {
             let words: Vec<&str> = line.words.iter().map(String::as_str).collect();
-            let whole = || format!("{}: {}", stanza.name, words.join(" "));
-            let done = match words.as_slice() {
-                ["address", address, ..] => match net(address, mask, ipv6) {
+            if !self.option(stanza, &name, &words) {
+                let whole = format!("{}: {}", stanza.name, words.join(" "));
+                self.leave(&line.at, whole, "there is no key for it, or it is not understood");
+            }
+        }
+    }
+
+    /// Whether an option of a stanza could be turned.
+    fn option(&mut self, stanza: &Stanza, name: &str, words: &[&str]) -> bool {
+        match words {
+            ["address", address, ..] => {
+                match net(address, stanza.option(&["netmask"]), stanza.family == "inet6") {
                     Some(net) => {
-                        let list = self.interface(&name).addresses.get_or_insert_default();
+                        let list = self.interface(name).addresses.get_or_insert_default();
                         if !list.contains(&net) {
                             list.push(net);
                         }
                         true
                     }
                     None => false,
-                },
-                ["gateway", gateway, ..] => {
-                    let metric = stanza.option(&["metric"]).and_then(|metric| metric.parse().ok());
-                    match gateway.parse::<IpAddr>() {
-                        Ok(gateway) => {
-                            self.default_route(gateway, &name, metric.filter(|metric| *metric > 0));
-                            true
-                        }
-                        Err(_) => false,
-                    }
                 }
-                ["mtu", mtu] => {
-                    let mtu = mtu.parse().ok();
-                    self.interface(&name).mtu = mtu;
-                    mtu.is_some()
-                }
-                ["hwaddress", "ether", mac] | ["hwaddress", mac] => {
-                    self.interface(&name).mac = Some(mac.to_lowercase());
-                    true
-                }
-                ["alias" | "description", text @ ..] => {
-                    self.interface(&name).description = Some(text.join(" "));
-                    true
-                }
-                ["vrf", vrf] => {
-                    self.interface(&name).vrf = Some((*vrf).to_owned());
-                    true
-                }
-                [
-                    "bridge_ports" | "bridge-ports" | "bond-slaves" | "bond_slaves" | "slaves" | "bond-ports",
-                    members @ ..,
-                ] => {
-                    let patterns =
-                        members.iter().any(|it| matches!(*it, "regex" | "all" | "noregex" | "glob"));
-                    if !patterns {
-                        let members = members.iter().filter(|it| **it != "none");
-                        self.interface(&name).members = Some(members.map(|it| (*it).to_owned()).collect());
-                    }
-                    !patterns
-                }
-                ["bond-master" | "bond_master", master] => {
-                    let list = self.interface(master).members.get_or_insert_default();
-                    if !list.contains(&name) {
-                        list.push(name.clone());
-                    }
-                    true
-                }
-                ["up" | "post-up" | "pre-up", command @ ..] => self.command(command, &name),
-                // The way back, which the file does not need.
-                ["down" | "pre-down" | "post-down", ..] => true,
-                [key, ..] if OF_KINDS.contains(key) => true,
-                ["netmask" | "metric" | "broadcast" | "network", ..] => true,
-                ["bridge_stp" | "bridge-stp", "off" | "no" | "0"] => true,
-                ["bridge_fd" | "bridge-fd" | "bridge_waitport" | "bridge_maxwait", ..] => true,
-                _ => false,
-            };
-            if !done {
-                self.leave(&line.at, whole(), "there is no key for it, or it is not understood");
             }
+            ["gateway", gateway, ..] => {
+                let metric = stanza.option(&["metric"]).and_then(|metric| metric.parse().ok());
+                match gateway.parse::<IpAddr>() {
+                    Ok(gateway) => {
+                        self.default_route(gateway, name, metric.filter(|metric| *metric > 0));
+                        true
+                    }
+                    Err(_) => false,
+                }
+            }
+            ["mtu", mtu] => {
+                let mtu = mtu.parse().ok();
+                self.interface(name).mtu = mtu;
+                mtu.is_some()
+            }
+            ["hwaddress", "ether", mac] | ["hwaddress", mac] => {
+                self.interface(name).mac = Some(mac.to_lowercase());
+                true
+            }
+            ["alias" | "description", text @ ..] => {
+                self.interface(name).description = Some(text.join(" "));
+                true
+            }
+            ["vrf", vrf] => {
+                self.interface(name).vrf = Some((*vrf).to_owned());
+                true
+            }
+            [
+                "bridge_ports" | "bridge-ports" | "bond-slaves" | "bond_slaves" | "slaves" | "bond-ports",
+                members @ ..,
+            ] => {
+                let patterns = members.iter().any(|it| matches!(*it, "regex" | "all" | "noregex" | "glob"));
+                if !patterns {
+                    let members = members.iter().filter(|it| **it != "none");
+                    self.interface(name).members = Some(members.map(|it| (*it).to_owned()).collect());
+                }
+                !patterns
+            }
+            ["bond-master" | "bond_master", master] => {
+                let list = self.interface(master).members.get_or_insert_default();
+                if !list.iter().any(|member| member == name) {
+                    list.push(name.to_owned());
+                }
+                true
+            }
+            ["up" | "post-up" | "pre-up", command @ ..] => self.command(command, name),
+            // The way back, which the file does not need.
+            ["down" | "pre-down" | "post-down", ..] => true,
+            [key, ..] if OF_KINDS.contains(key) => true,
+            ["netmask" | "metric" | "broadcast" | "network", ..] => true,
+            ["bridge_stp" | "bridge-stp", "off" | "no" | "0"] => true,
+            ["bridge_fd" | "bridge-fd" | "bridge_waitport" | "bridge_maxwait", ..] => true,
+            _ => false,
         }
     }
 

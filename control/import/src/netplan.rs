@@ -46,104 +46,88 @@ impl Draft {
 
     fn device(&mut self, file: &str, kinds: &str, name: &str, it: &Yaml) {
         let at = |yaml: &Yaml| format!("{file}:{}", yaml.line);
-        let text = |key: &str| it.get(key).and_then(Yaml::text);
-        let names = |key: &str| -> Option<Vec<String>> {
-            let list = it.get(key)?.list();
-            Some(list.iter().filter_map(Yaml::text).map(str::to_owned).collect())
-        };
-        if it.get("match").is_some() && text("set-name").is_none_or(|renamed| renamed != name) {
+        let renamed = it.get("set-name").and_then(Yaml::text);
+        if it.get("match").is_some() && renamed.is_none_or(|renamed| renamed != name) {
             let why = "which interface it matches is not known: name the section as the interface";
             return self.leave(at(it), name, why);
         }
-        let parameters = it.get("parameters");
-        let parameter = |key: &str| parameters.and_then(|it| it.get(key)).and_then(Yaml::text);
-        let kind = match kinds {
-            "ethernets" => Some(Kind::Ethernet),
-            "bridges" => Some(Kind::Bridge),
-            "dummy-devices" => Some(Kind::Dummy),
-            "bonds" => {
-                word(&Kind::BOND_MODES, parameter("mode").unwrap_or("balance-rr")).map(|mode| Kind::Bond {
-                    mode,
-                    lacp_rate: parameter("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
-                    miimon: parameter("mii-monitor-interval")
-                        .and_then(|time| time.trim_end_matches("ms").parse().ok()),
-                })
-            }
-            "vlans" => text("link")
-                .zip(text("id").and_then(|id| id.parse().ok()))
-                .map(|(parent, id)| Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" }),
-            "vrfs" => text("table").and_then(|table| table.parse().ok()).map(|table| Kind::Vrf { table }),
-            _ => tunnel(&text),
-        };
-        let Some(kind) = kind else {
+        let Some(kind) = kind_of(kinds, it) else {
             return self.leave(at(it), name, format!("this is none of the {kinds} that Bifrost makes"));
         };
-        let is_taken = |key: &str| match &kind {
-            Kind::Bond { lacp_rate, .. } if key == "lacp-rate" => lacp_rate.is_some(),
-            Kind::Bond { miimon, .. } if key == "mii-monitor-interval" => miimon.is_some(),
-            Kind::Bond { .. } => key == "mode",
-            Kind::Bridge => key == "stp" && parameter(key) == Some("false"),
-            _ => false,
-        };
-        for (key, value) in parameters.map_or(&[][..], Yaml::map).iter().filter(|(key, _)| !is_taken(key)) {
+        let parameters = it.get("parameters").map_or(&[][..], Yaml::map);
+        for (key, value) in parameters.iter().filter(|(key, value)| !is_taken(&kind, key, value)) {
             self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
         }
         self.interface(name).kind = kind;
         if matches!(kinds, "bonds" | "bridges") {
-            let members = names("interfaces");
+            let members = it
+                .get("interfaces")
+                .map(|members| members.list().iter().filter_map(Yaml::text).map(str::to_owned).collect());
             self.interface(name).members = members;
         }
         for (key, value) in it.map() {
-            let done = match (key.as_str(), value.text()) {
-                ("addresses", _) => value.list().iter().all(|address| self.one_address(name, address)),
-                ("mtu", Some(mtu)) => mtu.parse().map(|mtu| self.interface(name).mtu = Some(mtu)).is_ok(),
-                ("macaddress", Some(mac)) => {
-                    self.interface(name).mac = Some(mac.to_lowercase());
-                    true
-                }
-                ("gateway4" | "gateway6", Some(gateway)) => self.gateway(name, gateway),
-                ("routes", _) => {
-                    let vrf = (kinds == "vrfs").then_some(name);
-                    for route in value.list() {
-                        if let Err(why) = self.netplan_route(name, vrf, route) {
-                            self.leave(at(route), format!("{name}: a route"), why);
-                        }
-                    }
-                    true
-                }
-                ("routing-policy", _) => {
-                    let vrf = (kinds == "vrfs").then_some(name);
-                    for rule in value.list() {
-                        if let Err(why) = self.netplan_rule(vrf, rule) {
-                            self.leave(at(rule), format!("{name}: a rule"), why);
-                        }
-                    }
-                    true
-                }
-                ("dhcp4", Some(word)) if is_true(word) => {
-                    let overrides = it.get("dhcp4-overrides").and_then(|it| it.get("route-metric"));
-                    let metric = overrides.and_then(Yaml::text).and_then(|metric| metric.parse().ok());
-                    self.interface(name).dhcp = Some(DhcpClient { metric });
-                    true
-                }
-                ("dhcp4-overrides", _) => value.map().iter().all(|(key, _)| key == "route-metric"),
-                ("dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
-                    let client = self.interface(name).client6.get_or_insert_default();
-                    *(if *key == "dhcp6" { &mut client.address } else { &mut client.autoconf }) = true;
-                    true
-                }
-                ("dhcp4" | "dhcp6" | "accept-ra" | "optional" | "critical", _) => true,
-                (
-                    "match" | "set-name" | "interfaces" | "parameters" | "link" | "id" | "table" | "renderer",
-                    _,
-                )
-                | ("mode" | "local" | "remote" | "ttl", _) => true,
-                ("key", Some(_)) if kinds == "tunnels" => true,
-                _ => false,
-            };
-            if !done {
+            if !self.key_of_device(file, kinds, name, it, key, value) {
                 self.leave(at(value), format!("{name}: {key}"), UNKNOWN);
             }
+        }
+    }
+
+    /// Whether a key of a device could be turned.
+    fn key_of_device(
+        &mut self,
+        file: &str,
+        kinds: &str,
+        name: &str,
+        it: &Yaml,
+        key: &str,
+        value: &Yaml,
+    ) -> bool {
+        let at = |yaml: &Yaml| format!("{file}:{}", yaml.line);
+        let vrf = (kinds == "vrfs").then_some(name);
+        match (key, value.text()) {
+            ("addresses", _) => value.list().iter().all(|address| self.one_address(name, address)),
+            ("mtu", Some(mtu)) => mtu.parse().map(|mtu| self.interface(name).mtu = Some(mtu)).is_ok(),
+            ("macaddress", Some(mac)) => {
+                self.interface(name).mac = Some(mac.to_lowercase());
+                true
+            }
+            ("gateway4" | "gateway6", Some(gateway)) => self.gateway(name, gateway),
+            ("routes", _) => {
+                for route in value.list() {
+                    if let Err(why) = self.netplan_route(name, vrf, route) {
+                        self.leave(at(route), format!("{name}: a route"), why);
+                    }
+                }
+                true
+            }
+            ("routing-policy", _) => {
+                for rule in value.list() {
+                    if let Err(why) = self.netplan_rule(vrf, rule) {
+                        self.leave(at(rule), format!("{name}: a rule"), why);
+                    }
+                }
+                true
+            }
+            ("dhcp4", Some(word)) if is_true(word) => {
+                let overrides = it.get("dhcp4-overrides").and_then(|it| it.get("route-metric"));
+                let metric = overrides.and_then(Yaml::text).and_then(|metric| metric.parse().ok());
+                self.interface(name).dhcp = Some(DhcpClient { metric });
+                true
+            }
+            ("dhcp4-overrides", _) => value.map().iter().all(|(key, _)| key == "route-metric"),
+            ("dhcp6" | "accept-ra", Some(word)) if is_true(word) => {
+                let client = self.interface(name).client6.get_or_insert_default();
+                *(if key == "dhcp6" { &mut client.address } else { &mut client.autoconf }) = true;
+                true
+            }
+            ("dhcp4" | "dhcp6" | "accept-ra" | "optional" | "critical", _) => true,
+            (
+                "match" | "set-name" | "interfaces" | "parameters" | "link" | "id" | "table" | "renderer",
+                _,
+            )
+            | ("mode" | "local" | "remote" | "ttl", _) => true,
+            ("key", Some(_)) if kinds == "tunnels" => true,
+            _ => false,
         }
     }
 
@@ -244,6 +228,41 @@ impl Draft {
 /// As netplan reads it.
 fn is_true(word: &str) -> bool {
     ["true", "on", "yes", "y"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// What of Bifrost's a device is: `kinds` is the list that it stands in.
+fn kind_of(kinds: &str, it: &Yaml) -> Option<Kind> {
+    let text = |key: &str| it.get(key).and_then(Yaml::text);
+    let parameter = |key: &str| it.get("parameters").and_then(|it| it.get(key)).and_then(Yaml::text);
+    match kinds {
+        "ethernets" => Some(Kind::Ethernet),
+        "bridges" => Some(Kind::Bridge),
+        "dummy-devices" => Some(Kind::Dummy),
+        "bonds" => {
+            word(&Kind::BOND_MODES, parameter("mode").unwrap_or("balance-rr")).map(|mode| Kind::Bond {
+                mode,
+                lacp_rate: parameter("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                miimon: parameter("mii-monitor-interval")
+                    .and_then(|time| time.trim_end_matches("ms").parse().ok()),
+            })
+        }
+        "vlans" => text("link")
+            .zip(text("id").and_then(|id| id.parse().ok()))
+            .map(|(parent, id)| Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" }),
+        "vrfs" => text("table").and_then(|table| table.parse().ok()).map(|table| Kind::Vrf { table }),
+        _ => tunnel(&text),
+    }
+}
+
+/// Whether a parameter is part of the kind already.
+fn is_taken(kind: &Kind, key: &str, value: &Yaml) -> bool {
+    match kind {
+        Kind::Bond { lacp_rate, .. } if key == "lacp-rate" => lacp_rate.is_some(),
+        Kind::Bond { miimon, .. } if key == "mii-monitor-interval" => miimon.is_some(),
+        Kind::Bond { .. } => key == "mode",
+        Kind::Bridge => key == "stp" && value.text() == Some("false"),
+        _ => false,
+    }
 }
 
 /// A number of 32 bits, which some write as an address.

@@ -50,7 +50,47 @@ pub(crate) fn interface(it: &Interface) -> String {
     if it.kind != Kind::Ethernet {
         say("kind", text(it.kind.word()));
     }
-    match &it.kind {
+    kind(&it.kind, &mut say);
+    if let Some(wireguard) = &it.wireguard {
+        say("private_key", key(wireguard.private_key.reveal()));
+        wireguard.listen_port.iter().for_each(|port| say("listen_port", port.to_string()));
+    }
+    it.members.iter().for_each(|members| say("members", list(members)));
+    if let Some(client) = &it.dhcp {
+        say("dhcp", "true".to_owned());
+        client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
+    }
+    if let Some(client) = &it.client6 {
+        if client.autoconf {
+            say("autoconf", "true".to_owned());
+        }
+        if client.address {
+            say("dhcp6", "true".to_owned());
+        }
+        client.prefix_length.iter().for_each(|length| say("prefix_length", length.to_string()));
+    }
+    if let Some(part) = &it.delegated {
+        say("prefix_of", text(&part.from));
+        say("prefix_number", part.number.to_string());
+    }
+    it.description.iter().for_each(|description| say("description", text(description)));
+    it.vrf.iter().for_each(|vrf| say("vrf", text(vrf)));
+    it.mac.iter().for_each(|mac| say("mac", text(mac)));
+    it.mtu.iter().for_each(|mtu| say("mtu", mtu.to_string()));
+    it.addresses.iter().for_each(|addresses| say("addresses", list(addresses)));
+    if !it.enabled {
+        say("enabled", "false".to_owned());
+    }
+    let mut text = lines.join("\n") + "\n";
+    for one in it.wireguard.iter().flat_map(|wireguard| &wireguard.peers) {
+        text += &peer(&it.name, one);
+    }
+    text
+}
+
+/// The keys of an interface that are of its kind only.
+fn kind(kind: &Kind, say: &mut impl FnMut(&str, String)) {
+    match kind {
         Kind::Vlan { parent, id, protocol } => {
             say("parent", text(parent));
             say("id", id.to_string());
@@ -92,41 +132,6 @@ pub(crate) fn interface(it: &Interface) -> String {
         }
         Kind::Ethernet | Kind::Bridge | Kind::Dummy | Kind::Wireguard => {}
     }
-    if let Some(wireguard) = &it.wireguard {
-        say("private_key", key(wireguard.private_key.reveal()));
-        wireguard.listen_port.iter().for_each(|port| say("listen_port", port.to_string()));
-    }
-    it.members.iter().for_each(|members| say("members", list(members)));
-    if let Some(client) = &it.dhcp {
-        say("dhcp", "true".to_owned());
-        client.metric.iter().for_each(|metric| say("dhcp_metric", metric.to_string()));
-    }
-    if let Some(client) = &it.client6 {
-        if client.autoconf {
-            say("autoconf", "true".to_owned());
-        }
-        if client.address {
-            say("dhcp6", "true".to_owned());
-        }
-        client.prefix_length.iter().for_each(|length| say("prefix_length", length.to_string()));
-    }
-    if let Some(part) = &it.delegated {
-        say("prefix_of", text(&part.from));
-        say("prefix_number", part.number.to_string());
-    }
-    it.description.iter().for_each(|description| say("description", text(description)));
-    it.vrf.iter().for_each(|vrf| say("vrf", text(vrf)));
-    it.mac.iter().for_each(|mac| say("mac", text(mac)));
-    it.mtu.iter().for_each(|mtu| say("mtu", mtu.to_string()));
-    it.addresses.iter().for_each(|addresses| say("addresses", list(addresses)));
-    if !it.enabled {
-        say("enabled", "false".to_owned());
-    }
-    let mut text = lines.join("\n") + "\n";
-    for one in it.wireguard.iter().flat_map(|wireguard| &wireguard.peers) {
-        text += &peer(&it.name, one);
-    }
-    text
 }
 
 /// `[interface.NAME.peer.PEER]`.

@@ -199,21 +199,38 @@ fn root_of(
         text: String::new(),
         raw: "".into(),
     };
+    listeners_differ(page, &mut root, &router);
+    if let Some(value) = root.value("system") {
+        has_groups(page, value, &router);
+    }
+    *none_wanted = root.choice(page, "without_ports", &[("on", true), ("off", false)]).unwrap_or(false);
+    if *none_wanted {
+        names_no_port(page, &mut root, &router);
+    }
+    fits_express_lane(page, &mut root, &router);
+    root.finish(page);
+    router
+}
+
+/// That metrics and FPM do not listen at one place.
+fn listeners_differ(page: &mut Page, root: &mut Section, router: &Router) {
     if let (Some(fpm), Some(metrics), Some(at)) =
         (&router.fpm, router.metrics, root.value("metrics").map(Spanned::span))
         && fpm.listen == metrics.listen
     {
         page.wrong(at, "[metrics] listens where [fpm] does", Hint::expected("another address or port"));
     }
-    if let Some(value) = root.value("system") {
-        has_groups(page, value, &router);
-    }
-    *none_wanted = root.choice(page, "without_ports", &[("on", true), ("off", false)]).unwrap_or(false);
-    if let (true, false, Some(at)) =
-        (*none_wanted, router.ports.is_empty(), root.value("without_ports").map(Spanned::span))
-    {
+}
+
+/// That a file which is to name no port names none.
+fn names_no_port(page: &mut Page, root: &mut Section, router: &Router) {
+    if let (false, Some(at)) = (router.ports.is_empty(), root.value("without_ports").map(Spanned::span)) {
         page.wrong(at, "without_ports is \"on\", but there is a [[port]]", Hint::expected("one of the two"));
     }
+}
+
+/// That no port takes the express lane where packets are judged, or pass a hook of the graph.
+fn fits_express_lane(page: &mut Page, root: &mut Section, router: &Router) {
     let express = router.ports.iter().find(|rule| rule.lane == LaneChoice::Express);
     let judged = router.filter.rules().next().is_some()
         || router.flow.is_some()
@@ -241,8 +258,6 @@ fn root_of(
         let message = format!("port {name:?} takes the express lane, which would pass the hook {hook} by");
         page.wrong(at, message, Hint::expected("lane \"auto\" or \"worker\" where the graph has hooks"));
     }
-    root.finish(page);
-    router
 }
 
 /// That what accounts may do is said by a group.

@@ -366,6 +366,36 @@ impl Said<'_, '_> {
             options.push(RaOption::Mtu(*mtu.get_ref()));
         }
         let usual = self.lifetimes(written.valid.as_ref(), written.preferred.as_ref(), [VALID, PREFERRED]);
+        self.options6(written, usual, lasting, &mut options);
+        let says = Advertisement {
+            hop_limit: written.hop_limit,
+            managed: written.managed,
+            other: written.other,
+            preference: written.preference.into(),
+            lifetime: lifetime as u16,
+            reachable: reachable.unwrap_or(0) as u32,
+            retransmit: retransmit.unwrap_or(0) as u32,
+            options,
+        };
+        let own_prefixes = written.prefixes.is_none().then_some(usual);
+        let room = MOST - LINK_OPTION - own_prefixes.map_or(0, |_| PREFIXES * PREFIX_OPTION);
+        let length = says.message().len();
+        if length > room {
+            let message = format!("all of it takes {length} bytes, more than fits into a packet");
+            self.wrong(
+                section.span(),
+                message,
+                &format!("at most {room} bytes: fewer prefixes, routes or names"),
+            );
+        }
+        let track = self.track(&written.track, |rank| Preference::from(*rank));
+        let vrrp = written.vrrp.as_ref().map(|by| by.get_ref().clone());
+        Discovery6 { vrrp, times, says, own_prefixes, track }
+    }
+
+    /// What is said besides: prefixes, routes, name servers, and the rest. `usual`: how long a
+    /// prefix holds that says nothing else; `lasting`: how long the rest does.
+    fn options6(&mut self, written: &Written6, usual: [u32; 2], lasting: u32, options: &mut Vec<RaOption>) {
         if let Some(prefixes) = &written.prefixes {
             if prefixes.get_ref().len() > PREFIXES {
                 self.wrong(prefixes.span(), "these are too many prefixes".to_owned(), "16 at most");
@@ -376,7 +406,7 @@ impl Said<'_, '_> {
         }
         for route in &written.routes {
             let WrittenRoute { prefix, preference, lifetime } = route.get_ref();
-            let lifetime = self.time("lifetime", lifetime.as_ref(), SECOND, [0, ever]);
+            let lifetime = self.time("lifetime", lifetime.as_ref(), SECOND, [0, u64::from(u32::MAX)]);
             options.push(RaOption::Route {
                 prefix: prefix.trunc(),
                 preference: (*preference).into(),
@@ -414,30 +444,6 @@ impl Said<'_, '_> {
             }
             options.push(RaOption::CaptivePortal(text.clone()));
         }
-        let says = Advertisement {
-            hop_limit: written.hop_limit,
-            managed: written.managed,
-            other: written.other,
-            preference: written.preference.into(),
-            lifetime: lifetime as u16,
-            reachable: reachable.unwrap_or(0) as u32,
-            retransmit: retransmit.unwrap_or(0) as u32,
-            options,
-        };
-        let own_prefixes = written.prefixes.is_none().then_some(usual);
-        let room = MOST - LINK_OPTION - own_prefixes.map_or(0, |_| PREFIXES * PREFIX_OPTION);
-        let length = says.message().len();
-        if length > room {
-            let message = format!("all of it takes {length} bytes, more than fits into a packet");
-            self.wrong(
-                section.span(),
-                message,
-                &format!("at most {room} bytes: fewer prefixes, routes or names"),
-            );
-        }
-        let track = self.track(&written.track, |rank| Preference::from(*rank));
-        let vrrp = written.vrrp.as_ref().map(|by| by.get_ref().clone());
-        Discovery6 { vrrp, times, says, own_prefixes, track }
     }
 
     fn prefix(&mut self, written: &Spanned<WrittenPrefix>, usual: [u32; 2]) -> RaOption {

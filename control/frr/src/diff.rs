@@ -40,93 +40,113 @@ struct Way {
 
 /// The way from what a context has to what it is to have.
 fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
-    let told = |line: String, opens| Command { contexts: contexts.to_vec(), line, opens };
-    let outermost = contexts.first().map_or("", String::as_str);
-    let above = contexts.last().map_or("", String::as_str);
-    let gone_neighbours;
     let mut way = Way::default();
-    let from = match contexts.len() {
-        1 if outermost.starts_with("router bgp ") => {
-            let gone = neighbours_that_go(from, to);
-            let left = without_neighbours(from, &gone);
-            // Prefixes that a group listens on are others' to have.
-            let listens = from.iter().filter(|node| node.line.starts_with("bgp listen range "));
-            let go = listens.filter(|node| !left.iter().any(|other| other.line == node.line));
-            way.first.extend(go.map(|node| told(negation(&node.line), false)));
-            gone_neighbours = gone;
-            left
-        }
-        _ => {
-            gone_neighbours = Vec::new();
-            from.to_vec()
-        }
-    };
+    let mut gone_neighbours = Vec::new();
+    let mut from = from.to_vec();
+    if let [outermost] = contexts
+        && outermost.starts_with("router bgp ")
+    {
+        gone_neighbours = neighbours_that_go(&from, to);
+        from = way.without(contexts, from, &gone_neighbours);
+    }
     let has = |nodes: &[Node], line: &str| nodes.iter().any(|node| node.line == line);
     let mut gone: Vec<&Node> = from.iter().filter(|node| !has(to, &node.line)).collect();
     for name in &gone_neighbours {
         // A group goes after those that were in it, unless it is made anew.
         let again = to.iter().any(|node| neighbour_of(&node.line) == Some(neighbour_name(name)));
-        let line = format!("no neighbor {}", name.line);
-        if name.shared && !again {
-            way.last.push(told(line, false))
-        } else {
-            way.first.push(told(line, false))
-        }
+        let line = told(contexts, format!("no neighbor {}", name.line));
+        if name.shared && !again { way.last.push(line) } else { way.first.push(line) }
     }
     for node in to {
         let same = from.iter().find(|other| other.line == node.line);
-        let mut inner_of: &[Node] = &[];
-        match same {
-            Some(same) => inner_of = &same.children,
-            None => {
-                let place = slot(contexts, &node.line);
-                let rival =
-                    |other: &&&Node| place.is_some() && place_of(contexts, other) == place_key(&place);
-                if let (Some(rival), Some((_, mode))) = (gone.iter().find(rival).copied(), &place) {
-                    let first = match mode {
-                        Mode::Over => false,
-                        Mode::Options => lacks_option(&node.line, &rival.line),
-                        Mode::Anew => true,
-                    };
-                    if first {
-                        way.first.extend(what_leaks(rival));
-                        way.first.push(told(negation(&rival.line), false));
-                    }
-                    gone.retain(|other| other.line != rival.line);
-                }
-                if !node.is_context(above) || node.children.is_empty() {
-                    way.new.push(told(node.line.clone(), node.is_context(above)));
-                }
-            }
+        if same.is_none() {
+            way.add(contexts, node, &mut gone);
         }
-        if node.is_context(above) {
-            let inside = [contexts, std::slice::from_ref(&node.line)].concat();
-            let inner = between(&inside, inner_of, &node.children);
-            match is_family(&node.line) {
-                // What a family gives up another one may take.
-                true => {
-                    way.first.extend(inner.first);
-                    way.new.extend([inner.new, inner.last].concat());
-                }
-                false => way.new.extend([inner.first, inner.new, inner.last].concat()),
-            }
-        }
+        way.enter(contexts, same.map_or(&[], |same| &same.children), node);
     }
     // What came last goes first.
-    for node in gone.into_iter().rev() {
+    gone.into_iter().rev().for_each(|node| way.remove(contexts, node, to));
+    // BGP of the main table goes after that of VRFs, which may depend on it.
+    way.first
+        .sort_by_key(|command| command.line.starts_with("no router bgp ") && !command.line.contains(" vrf "));
+    way
+}
+
+fn told(contexts: &[String], line: String) -> Command {
+    Command { contexts: contexts.to_vec(), line, opens: false }
+}
+
+fn above(contexts: &[String]) -> &str {
+    contexts.last().map_or("", String::as_str)
+}
+
+fn inside(contexts: &[String], node: &Node) -> Vec<String> {
+    [contexts, std::slice::from_ref(&node.line)].concat()
+}
+
+impl Way {
+    /// What a speaker of BGP has besides these neighbours.
+    fn without(&mut self, contexts: &[String], from: Vec<Node>, gone: &[Node]) -> Vec<Node> {
+        let left = without_neighbours(&from, gone);
+        // Prefixes that a group listens on are others' to have.
+        let listens = from.iter().filter(|node| node.line.starts_with("bgp listen range "));
+        let go = listens.filter(|node| !left.iter().any(|other| other.line == node.line));
+        self.first.extend(go.map(|node| told(contexts, negation(&node.line))));
+        left
+    }
+
+    /// A line that is new. What of `gone` it takes the place of goes with that.
+    fn add(&mut self, contexts: &[String], node: &Node, gone: &mut Vec<&Node>) {
+        let place = slot(contexts, &node.line);
+        let rival = |other: &&&Node| place.is_some() && place_of(contexts, other) == place_key(&place);
+        if let (Some(rival), Some((_, mode))) = (gone.iter().find(rival).copied(), &place) {
+            let first = match mode {
+                Mode::Over => false,
+                Mode::Options => lacks_option(&node.line, &rival.line),
+                Mode::Anew => true,
+            };
+            if first {
+                self.first.extend(what_leaks(rival));
+                self.first.push(told(contexts, negation(&rival.line)));
+            }
+            gone.retain(|other| other.line != rival.line);
+        }
+        let opens = node.is_context(above(contexts));
+        if !opens || node.children.is_empty() {
+            self.new.push(Command { opens, ..told(contexts, node.line.clone()) });
+        }
+    }
+
+    /// What changes inside a line, if it is a context, which has had these lines.
+    fn enter(&mut self, contexts: &[String], had: &[Node], node: &Node) {
+        if !node.is_context(above(contexts)) {
+            return;
+        }
+        let inner = between(&inside(contexts, node), had, &node.children);
+        match is_family(&node.line) {
+            // What a family gives up another one may take.
+            true => {
+                self.first.extend(inner.first);
+                self.new.extend([inner.new, inner.last].concat());
+            }
+            false => self.new.extend([inner.first, inner.new, inner.last].concat()),
+        }
+    }
+
+    /// A line that is no longer there, beside those of `to`.
+    fn remove(&mut self, contexts: &[String], node: &Node, to: &[Node]) {
         let stays = node.shared
             || node.line == "rpki"
             || node.line.starts_with("interface ")
             || is_family(&node.line);
-        if node.is_context(above) && stays {
-            let inside = [contexts, std::slice::from_ref(&node.line)].concat();
-            let inner = between(&inside, &node.children, &[]);
+        if node.is_context(above(contexts)) && stays {
+            let inner = between(&inside(contexts, node), &node.children, &[]);
             match is_family(&node.line) {
                 true => {
-                    way.first.extend(inner.first);
-                    way.last.extend([inner.new, inner.last].concat());
+                    self.first.extend(inner.first);
+                    self.last.extend([inner.new, inner.last].concat());
                 }
-                false => way.last.extend([inner.first, inner.new, inner.last].concat()),
+                false => self.last.extend([inner.first, inner.new, inner.last].concat()),
             }
         } else if node.line.starts_with("router ")
             || node.line.ends_with(" activate")
@@ -135,16 +155,12 @@ fn between(contexts: &[String], from: &[Node], to: &[Node]) -> Way {
             || node.line.starts_with("bgp listen range ")
             || is_of_a_list_that_stays(&node.line, to)
         {
-            way.first.extend(what_leaks(node));
-            way.first.push(told(negation(&node.line), false));
+            self.first.extend(what_leaks(node));
+            self.first.push(told(contexts, negation(&node.line)));
         } else {
-            way.last.push(told(negation(&node.line), false));
+            self.last.push(told(contexts, negation(&node.line)));
         }
     }
-    // BGP of the main table goes after that of VRFs, which may depend on it.
-    way.first
-        .sort_by_key(|command| command.line.starts_with("no router bgp ") && !command.line.contains(" vrf "));
-    way
 }
 
 /// What of a VRF's BGP ties it to other tables: FRR takes a while to end one, and lets the other

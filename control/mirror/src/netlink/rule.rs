@@ -239,50 +239,74 @@ pub fn parse(body: &[u8]) -> Option<RuleMessage> {
             _ => odd = Some("what it says is not known"),
         }
     }
-    let mut selector = String::from(if inverted { "not from " } else { "from " });
     (asks.from, asks.to) = (prefix(from, from_length)?, prefix(to, to_length)?);
+    asks.mark = mark.map(|mark| (mark, mask));
+    let lookup = Lookup { table, suppress, length };
+    Some(RuleMessage {
+        ipv6: family == IPV6,
+        priority,
+        selector: selector(&asks) + &words,
+        action: lookup.action(action, goto, asks.vrf),
+        does: lookup.does(action, goto, asks.vrf),
+        asks,
+        odd,
+    })
+}
+
+/// What a rule asks for, as `ip rule` writes the first of it.
+fn selector(asks: &Asks) -> String {
+    let mut selector = String::from(if asks.not { "not from " } else { "from " });
     selector += &asks.from.map_or_else(|| "all".to_string(), in_words);
     if let Some(to) = asks.to {
         selector += &format!(" to {}", in_words(to));
     }
-    if tos != 0 {
-        selector += &format!(" tos {tos:#04x}");
+    if asks.tos != 0 {
+        selector += &format!(" tos {:#04x}", asks.tos);
     }
-    match mark {
-        Some(mark) if mask == UNSET => selector += &format!(" fwmark {mark:#x}"),
-        Some(mark) => selector += &format!(" fwmark {mark:#x}/{mask:#x}"),
+    match asks.mark {
+        Some((mark, UNSET)) => selector += &format!(" fwmark {mark:#x}"),
+        Some((mark, mask)) => selector += &format!(" fwmark {mark:#x}/{mask:#x}"),
         None => {}
     }
     if let Some(input) = &asks.input {
         selector += &format!(" iif {input}");
     }
-    asks.mark = mark.map(|mark| (mark, mask));
-    let l3mdev = asks.vrf;
-    Some(RuleMessage {
-        ipv6: family == IPV6,
-        priority,
-        selector: selector + &words,
-        action: match action {
-            TO_TABLE if l3mdev => format!("{VRF_TABLES}{suppress}"),
-            TO_TABLE => format!("lookup {}{suppress}", table_name(table)),
+    selector
+}
+
+/// The table that a rule looks into, where it does.
+struct Lookup {
+    table: u32,
+    /// Which routes there do not count, as `ip rule` writes it.
+    suppress: String,
+    length: Option<u32>,
+}
+
+impl Lookup {
+    /// What the rule does, as `ip rule` writes it.
+    fn action(&self, action: u8, goto: u32, vrf: bool) -> String {
+        match action {
+            TO_TABLE if vrf => format!("{VRF_TABLES}{}", self.suppress),
+            TO_TABLE => format!("lookup {}{}", table_name(self.table), self.suppress),
             GOTO => format!("goto {goto}"),
             3 => "nop".to_string(),
             6 => "blackhole".to_string(),
             7 => "unreachable".to_string(),
             8 => "prohibit".to_string(),
             other => format!("action {other}"),
-        },
-        does: match action {
-            TO_TABLE if l3mdev => Does::Look { table: 0, suppress: length },
-            TO_TABLE => Does::Look { table, suppress: length },
+        }
+    }
+
+    fn does(&self, action: u8, goto: u32, vrf: bool) -> Does {
+        match action {
+            TO_TABLE if vrf => Does::Look { table: 0, suppress: self.length },
+            TO_TABLE => Does::Look { table: self.table, suppress: self.length },
             GOTO => Does::GoTo(goto),
             3 => Does::Nop,
             6..=8 => Does::Refuse,
             _ => Does::Other,
-        },
-        asks,
-        odd,
-    })
+        }
+    }
 }
 
 /// The prefix, `Some(None)` when it is every address.

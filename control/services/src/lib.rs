@@ -46,8 +46,14 @@ pub const SETTINGS: &str = "/var/lib/bifrost/system";
 
 /// Every service that Bifrost knows, with what a file says of each.
 pub fn services(router: &Router) -> Vec<Service> {
-    let Router { system, services, interfaces, .. } = router;
-    let root = services.root.as_deref().unwrap_or(Path::new("/"));
+    let root = router.services.root.as_deref().unwrap_or(Path::new("/"));
+    let mut services = of_hosts(&router.services, root);
+    services.extend(of_the_machine(router, root));
+    services
+}
+
+/// Those that hosts use.
+fn of_hosts(services: &config::Services, root: &Path) -> Vec<Service> {
     let below = |path: &str| under(root, path);
     vec![
         Service {
@@ -116,6 +122,14 @@ pub fn services(router: &Router) -> Vec<Service> {
             interfaces: Vec::new(),
             text: services.lldp.as_ref().map(lldpd::render),
         },
+    ]
+}
+
+/// Those of the machine itself.
+fn of_the_machine(router: &Router, root: &Path) -> Vec<Service> {
+    let Router { system, interfaces, .. } = router;
+    let below = |path: &str| under(root, path);
+    vec![
         Service {
             name: "syslog",
             section: "[system.syslog]",

@@ -64,27 +64,7 @@ impl Reloading {
         }
         if !order.force {
             is_based(store, order, &running).map_err(stays(Why::Changed))?;
-            let disk = source::read_text(file).ok();
-            if let (Some(from), Some(disk)) = (&order.made_from, &disk)
-                && disk != from
-                && *disk != text
-            {
-                return Err(stays(Why::Changed)(format!(
-                    "{} has another text by now than what this was made from: {}look at both, then --force \
-                     overwrites it",
-                    file.display(),
-                    came(store)
-                )));
-            }
-            if disk.is_some_and(|disk| {
-                disk != *running && disk != text && order.made_from.as_ref() != Some(&disk)
-            }) {
-                return Err(stays(Why::ByHand)(format!(
-                    "{} was changed by hand and is not in force (`bifrost compare running disk`): commit it \
-                     first, or --force overwrites it",
-                    file.display()
-                )));
-            }
+            overwrites_nothing(file, store, order, &running, &text)?;
         }
         let router = self.judged(&name, &text)?;
         let mut committed = Committed { running: digest(&running), ..Committed::default() };
@@ -370,6 +350,43 @@ fn went_back(late: u64, number: u64) -> String {
     format!(
         "nobody confirmed revision {late} in time: revision {before} is in force again, as revision {number}"
     )
+}
+
+/// That the file has no text that nobody here knows of.
+fn overwrites_nothing(
+    file: &Path,
+    store: &Store,
+    order: &CommitRequest,
+    running: &str,
+    text: &str,
+) -> Result<(), Refusal> {
+    let stays = |why: Why, wrong: String| why.because(unchanged(wrong));
+    let disk = source::read_text(file).ok();
+    if let (Some(from), Some(disk)) = (&order.made_from, &disk)
+        && disk != from
+        && *disk != text
+    {
+        return Err(stays(
+            Why::Changed,
+            format!(
+                "{} has another text by now than what this was made from: {}look at both, then --force \
+             overwrites it",
+                file.display(),
+                came(store)
+            ),
+        ));
+    }
+    if disk.is_some_and(|disk| disk != *running && disk != text && order.made_from.as_ref() != Some(&disk)) {
+        return Err(stays(
+            Why::ByHand,
+            format!(
+                "{} was changed by hand and is not in force (`bifrost compare running disk`): commit it \
+             first, or --force overwrites it",
+                file.display()
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses what was made for something else than what runs.

@@ -176,6 +176,31 @@ impl Subject for MirrorStatus {
                 count(self.restricted_routes)
             );
         }
+        text += &self.rules_and_filters();
+        if let Some(why) = &self.filter_refused {
+            text += &format!(
+                "Linux lacks the router's filter and translation: {}\n",
+                why.lines().next().unwrap_or_default()
+            );
+        }
+        if self.filter_restored > 0 {
+            text += &format!(
+                "Linux's copy of the filter and translation: changed by others, put back {} time(s)\n",
+                count(self.filter_restored)
+            );
+        }
+        let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
+        for origin in &self.routes {
+            table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);
+        }
+        text + &table.render()
+    }
+}
+
+impl MirrorStatus {
+    /// What becomes of Linux's routing rules, chains and queueing disciplines, a line each.
+    fn rules_and_filters(&self) -> String {
+        let mut text = String::new();
         let done = |respected: bool| match respected {
             true => "what it could touch is left to Linux",
             false => "passed by, as configured",
@@ -205,27 +230,9 @@ impl Subject for MirrorStatus {
         for shaper in &self.shapers {
             text += &format!("queueing discipline {shaper}: does not shape what Bifrost forwards\n");
         }
-        if let Some(why) = &self.filter_refused {
-            text += &format!(
-                "Linux lacks the router's filter and translation: {}\n",
-                why.lines().next().unwrap_or_default()
-            );
-        }
-        if self.filter_restored > 0 {
-            text += &format!(
-                "Linux's copy of the filter and translation: changed by others, put back {} time(s)\n",
-                count(self.filter_restored)
-            );
-        }
-        let mut table = Table::new(&["routes by", ">ipv4", ">ipv6"]);
-        for origin in &self.routes {
-            table.row(vec![origin.origin.clone(), count(origin.ipv4), count(origin.ipv6)]);
-        }
-        text + &table.render()
+        text
     }
-}
 
-impl MirrorStatus {
     /// For which families a chain is adopted, in words; `None`: for none that it sees.
     fn adopted(&self, filter: &str) -> Option<String> {
         let sees = match filter.split(' ').next()? {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 
 use trial::page::Format;
-use trial::report::Report;
+use trial::report::{BackToBack, LatencyAt, LossCurve, Recovery, Report, Reset, Throughput};
 use trial::{Event, Progress, duration};
 
 use crate::command::table::Table;
@@ -64,11 +64,35 @@ fn left(seconds: f64) -> String {
 
 /// The figures as tables.
 pub(super) fn text(report: &Report) -> String {
-    let mut parts = Vec::new();
-    let figure = |rate: f64| Format::Plain.figure(rate);
-    let time = |nanoseconds: f64| Format::Nanoseconds.figure(nanoseconds);
+    let parts = [
+        ("throughput", throughput(&report.throughput), report.throughput.is_empty()),
+        ("latency", latency(&report.latency), report.latency.is_empty()),
+        ("frame loss", loss(&report.loss), report.loss.is_empty()),
+        ("back-to-back", back_to_back(&report.back_to_back), report.back_to_back.is_empty()),
+        ("recovery", recovery(&report.recovery), report.recovery.is_empty()),
+        ("reset", reset(&report.reset), report.reset.is_empty()),
+    ];
+    let mut text = String::new();
+    for (name, table, _) in parts.into_iter().filter(|(.., is_empty)| !is_empty) {
+        text += &format!("{name}\n{}\n", table.render());
+    }
+    for note in &report.notes {
+        text += &format!("{note}\n");
+    }
+    text + &format!("{} trials, of {} of load together\n", report.trials, duration(report.seconds))
+}
+
+fn figure(rate: f64) -> String {
+    Format::Plain.figure(rate)
+}
+
+fn time(nanoseconds: f64) -> String {
+    Format::Nanoseconds.figure(nanoseconds)
+}
+
+fn throughput(rows: &[Throughput]) -> Table {
     let mut table = Table::new(&["size", ">loss", ">frames/s", ">of the line", ">came back", ">trials"]);
-    for row in &report.throughput {
+    for row in rows {
         for goal in &row.goals {
             table.row(vec![
                 row.frames.to_string(),
@@ -80,21 +104,23 @@ pub(super) fn text(report: &Report) -> String {
             ]);
         }
     }
-    if !report.throughput.is_empty() {
-        parts.push(("throughput", table));
-    }
+    table
+}
+
+fn latency(rows: &[LatencyAt]) -> Table {
     let mut table = Table::new(&["size", ">load", ">min", ">mean", ">50 %", ">99 %", ">99.9 %", ">max"]);
-    for row in &report.latency {
+    for row in rows {
         let at = |percentile| row.latency.at(percentile).map_or("-".to_owned(), time);
         let load = Format::Percent.text(row.load);
         let (min, mean, max) = (time(row.latency.min), time(row.latency.mean), time(row.latency.max));
         table.row(vec![row.frames.to_string(), load, min, mean, at(50.0), at(99.0), at(99.9), max]);
     }
-    if !report.latency.is_empty() {
-        parts.push(("latency", table));
-    }
+    table
+}
+
+fn loss(rows: &[LossCurve]) -> Table {
     let mut table = Table::new(&["size", ">offered", ">of the line", ">lost"]);
-    for curve in &report.loss {
+    for curve in rows {
         for point in &curve.points {
             let share = format!("{:.1} %", 100.0 * point.rate / curve.line_rate);
             table.row(vec![
@@ -105,11 +131,12 @@ pub(super) fn text(report: &Report) -> String {
             ]);
         }
     }
-    if !report.loss.is_empty() {
-        parts.push(("frame loss", table));
-    }
+    table
+}
+
+fn back_to_back(rows: &[BackToBack]) -> Table {
     let mut table = Table::new(&["size", ">frames", ">min", ">max", ">buffer"]);
-    for row in &report.back_to_back {
+    for row in rows {
         let longest = &row.longest;
         let (mean, buffer) = (format!("{:.0}", longest.mean), time(row.corrected * 1e9));
         table.row(vec![
@@ -120,19 +147,21 @@ pub(super) fn text(report: &Report) -> String {
             buffer,
         ]);
     }
-    if !report.back_to_back.is_empty() {
-        parts.push(("back-to-back", table));
-    }
+    table
+}
+
+fn recovery(rows: &[Recovery]) -> Table {
     let mut table = Table::new(&["size", ">overload", ">recovered after", ">min", ">max"]);
-    for row in &report.recovery {
+    for row in rows {
         let [mean, min, max] = [row.mean, row.min, row.max].map(|seconds| time(seconds * 1e9));
         table.row(vec![row.frames.to_string(), figure(row.overload), mean, min, max]);
     }
-    if !report.recovery.is_empty() {
-        parts.push(("recovery", table));
-    }
+    table
+}
+
+fn reset(rows: &[Reset]) -> Table {
     let mut table = Table::new(&["size", ">rate", ">lost", ">not forwarding"]);
-    for row in &report.reset {
+    for row in rows {
         table.row(vec![
             row.frames.to_string(),
             figure(row.rate),
@@ -140,15 +169,5 @@ pub(super) fn text(report: &Report) -> String {
             duration(row.by_loss),
         ]);
     }
-    if !report.reset.is_empty() {
-        parts.push(("reset", table));
-    }
-    let mut text = String::new();
-    for (name, table) in parts {
-        text += &format!("{name}\n{}\n", table.render());
-    }
-    for note in &report.notes {
-        text += &format!("{note}\n");
-    }
-    text + &format!("{} trials, of {} of load together\n", report.trials, duration(report.seconds))
+    table
 }

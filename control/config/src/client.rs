@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::interface::{Interface, Kind, interface_name, place};
+use crate::interface::{Interface, InterfaceKind, interface_name, place};
 use crate::mistake::{Hint, Page};
 use crate::section::Section;
 
@@ -45,7 +45,12 @@ pub(crate) struct Asks {
     pub delegated: Option<Delegated>,
 }
 
-pub(crate) fn asks(page: &mut Page, section: &mut Section, kind: Option<&Kind>, in_vrf: bool) -> Asks {
+pub(crate) fn asks(
+    page: &mut Page,
+    section: &mut Section,
+    kind: Option<&InterfaceKind>,
+    in_vrf: bool,
+) -> Asks {
     let at = |section: &mut Section, key| section.value(key).map_or(section.at.clone(), Spanned::span);
     let dhcp = section.flag(page, "dhcp").unwrap_or(false);
     let metric = section.number(page, "dhcp_metric", 1..=u64::from(u32::MAX)).map(|metric| metric as u32);

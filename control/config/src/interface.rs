@@ -20,7 +20,7 @@ pub struct Interface {
     /// Its name in Linux.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: InterfaceKind,
     /// Of a bridge or bond: all of its members.
     pub members: Option<Vec<String>>,
     /// All of its addresses, without those that Linux makes by itself.
@@ -33,7 +33,7 @@ pub struct Interface {
     pub vrf: Option<String>,
     /// Linux's alias.
     pub description: Option<String>,
-    /// Of a [`Kind::Wireguard`]: its keys, port and peers.
+    /// Of a [`InterfaceKind::Wireguard`]: its keys, port and peers.
     pub wireguard: Option<WireGuard>,
     /// It asks a DHCP server for an address of IPv4; `None`: it does not.
     pub dhcp: Option<DhcpClient>,
@@ -47,7 +47,7 @@ pub struct Interface {
 
 /// What an interface is. Words are those of iproute2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InterfaceKind {
     /// One that is there, whatever it is.
     Ethernet,
     /// What has a tag on another one.
@@ -90,7 +90,7 @@ pub enum Kind {
     Wireguard,
     /// A tunnel over IPv4 or IPv6.
     Tunnel {
-        /// One of [`Kind::TUNNELS`].
+        /// One of [`InterfaceKind::TUNNELS`].
         mode: &'static str,
         /// This end.
         local: IpAddr,
@@ -120,7 +120,7 @@ pub struct Vxlan {
     pub learning: bool,
 }
 
-impl Kind {
+impl InterfaceKind {
     /// The modes of bonds.
     pub const BOND_MODES: [(&str, &str); 7] = same([
         "802.3ad",
@@ -147,24 +147,24 @@ impl Kind {
     /// The word for it.
     pub fn word(&self) -> &'static str {
         match self {
-            Kind::Ethernet => "ethernet",
-            Kind::Vlan { .. } => "vlan",
-            Kind::Bridge => "bridge",
-            Kind::Bond { .. } => "bond",
-            Kind::Vrf { .. } => "vrf",
-            Kind::Dummy => "dummy",
-            Kind::Macvlan { .. } => "macvlan",
-            Kind::Vxlan(_) => "vxlan",
-            Kind::Wireguard => "wireguard",
-            Kind::Tunnel { mode, .. } => mode,
+            InterfaceKind::Ethernet => "ethernet",
+            InterfaceKind::Vlan { .. } => "vlan",
+            InterfaceKind::Bridge => "bridge",
+            InterfaceKind::Bond { .. } => "bond",
+            InterfaceKind::Vrf { .. } => "vrf",
+            InterfaceKind::Dummy => "dummy",
+            InterfaceKind::Macvlan { .. } => "macvlan",
+            InterfaceKind::Vxlan(_) => "vxlan",
+            InterfaceKind::Wireguard => "wireguard",
+            InterfaceKind::Tunnel { mode, .. } => mode,
         }
     }
 
     /// What it lies on.
     pub fn parent(&self) -> Option<&str> {
         match self {
-            Kind::Vlan { parent, .. } | Kind::Macvlan { parent, .. } => Some(parent),
-            Kind::Vxlan(vxlan) => vxlan.parent.as_deref(),
+            InterfaceKind::Vlan { parent, .. } | InterfaceKind::Macvlan { parent, .. } => Some(parent),
+            InterfaceKind::Vxlan(vxlan) => vxlan.parent.as_deref(),
             _ => None,
         }
     }
@@ -172,8 +172,8 @@ impl Kind {
     /// Whether it carries Ethernet frames, so that it could be a member of a bridge.
     pub fn has_frames(&self) -> bool {
         match self {
-            Kind::Vrf { .. } | Kind::Wireguard => false,
-            Kind::Tunnel { mode, .. } => *mode == "gretap",
+            InterfaceKind::Vrf { .. } | InterfaceKind::Wireguard => false,
+            InterfaceKind::Tunnel { mode, .. } => *mode == "gretap",
             _ => true,
         }
     }
@@ -250,9 +250,9 @@ pub(crate) fn interface_name(text: &str) -> Result<String, String> {
 
 fn one(page: &mut Page, name: &str, mut section: Section, files: &mut Files) -> Option<Interface> {
     let kind = kind(page, &mut section);
-    let of_wireguard = kind == Some(Kind::Wireguard);
+    let of_wireguard = kind == Some(InterfaceKind::Wireguard);
     let wireguard = of_wireguard.then(|| wireguard(page, &mut section, &format!("interface.{name}"), files));
-    let is_master = matches!(kind, None | Some(Kind::Bridge | Kind::Bond { .. }));
+    let is_master = matches!(kind, None | Some(InterfaceKind::Bridge | InterfaceKind::Bond { .. }));
     let members = is_master.then(|| section.texts(page, "members", NAME, interface_name)).flatten();
     let addresses =
         section.texts(page, "addresses", "addresses with their length, such as \"192.0.2.1/24\"", address);
@@ -297,34 +297,35 @@ fn one(page: &mut Page, name: &str, mut section: Section, files: &mut Files) -> 
     })
 }
 
-fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
+fn kind(page: &mut Page, section: &mut Section) -> Option<InterfaceKind> {
     let word = match section.value("kind") {
         None => "ethernet",
         Some(_) => section.choice(page, "kind", &WORDS)?,
     };
     Some(match word {
-        "ethernet" => Kind::Ethernet,
-        "bridge" => Kind::Bridge,
-        "dummy" => Kind::Dummy,
+        "ethernet" => InterfaceKind::Ethernet,
+        "bridge" => InterfaceKind::Bridge,
+        "dummy" => InterfaceKind::Dummy,
         "vlan" => {
             let parent = section.text(page, "parent", NAME, interface_name);
             let parent = section.require(page, "parent", parent, NAME);
             let id = section.number(page, "id", 1..=4094);
             let id = section.require(page, "id", id, "a whole number from 1 to 4,094");
-            let protocol = section.choice(page, "protocol", &Kind::VLAN_PROTOCOLS).unwrap_or("802.1Q");
-            Kind::Vlan { parent: parent?.value, id: id? as u16, protocol }
+            let protocol =
+                section.choice(page, "protocol", &InterfaceKind::VLAN_PROTOCOLS).unwrap_or("802.1Q");
+            InterfaceKind::Vlan { parent: parent?.value, id: id? as u16, protocol }
         }
         "bond" => {
-            let mode = section.choice(page, "mode", &Kind::BOND_MODES);
+            let mode = section.choice(page, "mode", &InterfaceKind::BOND_MODES);
             let mode = section.require(page, "mode", mode, "a mode such as \"802.3ad\" or \"active-backup\"");
-            let lacp_rate = section.choice(page, "lacp_rate", &Kind::LACP_RATES);
+            let lacp_rate = section.choice(page, "lacp_rate", &InterfaceKind::LACP_RATES);
             let miimon = section.number(page, "miimon", 0..=60_000).map(|time| time as u32);
             if let (Some(_), Some(mode), Some(at)) =
                 (lacp_rate, mode.filter(|mode| *mode != "802.3ad"), section.value("lacp_rate"))
             {
                 page.wrong(at.span(), format!("a bond of mode {mode:?} has no lacp_rate"), Hint::default());
             }
-            Kind::Bond { mode: mode?, lacp_rate, miimon }
+            InterfaceKind::Bond { mode: mode?, lacp_rate, miimon }
         }
         "vrf" => {
             let expected = "a whole number from 1 to 4,294,967,295 but 253 to 255";
@@ -333,16 +334,16 @@ fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
             if let (253..=255, Some(at)) = (table, section.value("table").map(Spanned::span)) {
                 page.wrong(at, format!("table {table} is Linux's own"), Hint::expected(expected));
             }
-            Kind::Vrf { table }
+            InterfaceKind::Vrf { table }
         }
         "macvlan" => {
             let parent = section.text(page, "parent", NAME, interface_name);
             let parent = section.require(page, "parent", parent, NAME);
-            let mode = section.choice(page, "mode", &Kind::MACVLAN_MODES).unwrap_or("bridge");
-            Kind::Macvlan { parent: parent?.value, mode }
+            let mode = section.choice(page, "mode", &InterfaceKind::MACVLAN_MODES).unwrap_or("bridge");
+            InterfaceKind::Macvlan { parent: parent?.value, mode }
         }
-        "wireguard" => Kind::Wireguard,
-        "vxlan" => Kind::Vxlan(vxlan(page, section)?),
+        "wireguard" => InterfaceKind::Wireguard,
+        "vxlan" => InterfaceKind::Vxlan(vxlan(page, section)?),
         mode => {
             let ipv6 = mode.starts_with("ip6") || mode == "ipip6";
             let (family, expected) = match ipv6 {
@@ -364,7 +365,7 @@ fn kind(page: &mut Page, section: &mut Section) -> Option<Kind> {
                 _ => None,
             };
             let ttl = section.number(page, "ttl", 0..=255).map_or(64, |ttl| ttl as u8);
-            Kind::Tunnel { mode, local: local?.value, remote: remote?.value, key, ttl }
+            InterfaceKind::Tunnel { mode, local: local?.value, remote: remote?.value, key, ttl }
         }
     })
 }
@@ -386,7 +387,7 @@ fn vxlan(page: &mut Page, section: &mut Section) -> Option<Vxlan> {
         _ => Err(format!("{text:?} is no address of a host or group")),
     });
     let parent = section.text(page, "parent", NAME, interface_name);
-    let port = section.number(page, "port", 1..=65_535).map_or(Kind::VXLAN_PORT, |port| port as u16);
+    let port = section.number(page, "port", 1..=65_535).map_or(InterfaceKind::VXLAN_PORT, |port| port as u16);
     let learning = section.flag(page, "learning").unwrap_or(true);
     if let (Some(local), Some(remote)) = (&local, &remote)
         && local.value.is_ipv6() != remote.value.is_ipv6()

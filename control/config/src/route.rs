@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::interface::{Interface, Kind, interface_name};
+use crate::interface::{Interface, InterfaceKind, interface_name};
 use crate::mistake::{Hint, Page};
 use crate::section::{Section, kind as kind_of};
 
@@ -21,7 +21,7 @@ pub struct Route {
     /// Of several the lowest is used; `None`: Linux's default.
     pub metric: Option<u32>,
     /// What becomes of the packets.
-    pub way: Way,
+    pub way: RouteAction,
 }
 
 /// The table that a route is in.
@@ -33,9 +33,9 @@ pub enum RouteTable {
     Vrf(String),
 }
 
-/// What becomes of packets.
+/// What a static route does with packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RouteAction {
     /// They go on.
     Via {
         /// To one of these; none: to hosts on the link.
@@ -139,8 +139,8 @@ fn one(page: &mut Page, mut section: Section, interfaces: &[Interface]) -> Optio
         table: in_table.unwrap_or(RouteTable::Number(MAIN)),
         metric,
         way: match end {
-            Some(end) => Way::End(end),
-            None => Way::Via { gateways: gateways?, device: device.map(|found| found.value) },
+            Some(end) => RouteAction::End(end),
+            None => RouteAction::Via { gateways: gateways?, device: device.map(|found| found.value) },
         },
     })
 }
@@ -158,7 +158,7 @@ pub(crate) fn table(
     let named = interfaces.iter().find(|it| it.name == vrf.value);
     if number.is_some() {
         page.wrong(vrf.at, message, Hint::expected("a table or a vrf"));
-    } else if let Some(named) = named.filter(|named| !matches!(named.kind, Kind::Vrf { .. })) {
+    } else if let Some(named) = named.filter(|named| !matches!(named.kind, InterfaceKind::Vrf { .. })) {
         let message = format!("{} is a {}, no VRF", vrf.value, named.kind.word());
         page.wrong(vrf.at, message, Hint::expected("the name of a VRF"));
     }

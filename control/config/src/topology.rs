@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use toml::de::DeTable;
 
-use crate::interface::{Interface, Kind, Vxlan, place};
+use crate::interface::{Interface, InterfaceKind, Vxlan, place};
 use crate::mistake::{Hint, Page};
 
 /// Notes what cannot be together.
@@ -33,14 +33,15 @@ fn masters(page: &mut Page, table: &DeTable, interfaces: &[Interface], by_name: 
             let cannot = !named.kind.has_frames()
                 || matches!(
                     (&master.kind, &named.kind),
-                    (Kind::Bridge, Kind::Bridge) | (Kind::Bond { .. }, Kind::Bond { .. } | Kind::Bridge)
+                    (InterfaceKind::Bridge, InterfaceKind::Bridge)
+                        | (InterfaceKind::Bond { .. }, InterfaceKind::Bond { .. } | InterfaceKind::Bridge)
                 );
             if cannot {
                 let (what, whose) = (named.kind.word(), master.kind.word());
                 let message = format!("{member} is a {what}, which a {whose} cannot have");
                 page.wrong(at(), message, Hint::expected("Ethernet interfaces"));
             }
-            if matches!(master.kind, Kind::Bond { .. }) && named.mtu.is_some() {
+            if matches!(master.kind, InterfaceKind::Bond { .. }) && named.mtu.is_some() {
                 let message = format!("{member} has the mtu of its bond {}", master.name);
                 page.wrong(place(table, member, "mtu"), message, Hint::expected("an mtu of the bond"));
             }
@@ -56,10 +57,10 @@ fn masters(page: &mut Page, table: &DeTable, interfaces: &[Interface], by_name: 
                 format!("{} is a member of {master}", it.name),
                 &format!("a vrf of {master}, if of anything"),
             );
-        } else if matches!(it.kind, Kind::Vrf { .. }) {
+        } else if matches!(it.kind, InterfaceKind::Vrf { .. }) {
             wrong("a VRF cannot be in a VRF".to_owned(), "no vrf");
         } else if let Some(named) = by_name.get(vrf.as_str())
-            && !matches!(named.kind, Kind::Vrf { .. })
+            && !matches!(named.kind, InterfaceKind::Vrf { .. })
         {
             wrong(format!("{vrf} is a {}, no VRF", named.kind.word()), "the name of a VRF");
         }
@@ -93,13 +94,15 @@ fn twins(page: &mut Page, table: &DeTable, interfaces: &[Interface]) {
     let mut addresses = HashMap::new();
     for it in interfaces {
         let (key, what) = match &it.kind {
-            Kind::Vlan { parent, id, protocol } => ("id", format!("VLAN {id} ({protocol}) on {parent}")),
-            Kind::Vrf { table } => ("table", format!("table {table}")),
-            Kind::Tunnel { mode, local, remote, key, .. } => {
+            InterfaceKind::Vlan { parent, id, protocol } => {
+                ("id", format!("VLAN {id} ({protocol}) on {parent}"))
+            }
+            InterfaceKind::Vrf { table } => ("table", format!("table {table}")),
+            InterfaceKind::Tunnel { mode, local, remote, key, .. } => {
                 let key = key.map_or_else(String::new, |key| format!(" with key {key}"));
                 ("remote", format!("a tunnel ({mode}) from {local} to {remote}{key}"))
             }
-            Kind::Vxlan(Vxlan { vni, port, .. }) => ("vni", format!("VXLAN {vni} at port {port}")),
+            InterfaceKind::Vxlan(Vxlan { vni, port, .. }) => ("vni", format!("VXLAN {vni} at port {port}")),
             _ => ("", String::new()),
         };
         if !key.is_empty()

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use config::{Cores, DhcpRelay, Interface, Kind, Machine, Route, Router, Routing, RoutingRule, System};
+use config::{
+    Cores, DhcpRelay, Interface, InterfaceKind, Machine, Route, Router, Routing, RoutingRule, System,
+};
 
 use crate::write;
 
@@ -96,7 +98,7 @@ impl Draft {
     pub(crate) fn interface(&mut self, name: &str) -> &mut Interface {
         self.interfaces.entry(name.to_owned()).or_insert_with(|| Interface {
             name: name.to_owned(),
-            kind: Kind::Ethernet,
+            kind: InterfaceKind::Ethernet,
             members: None,
             addresses: None,
             mtu: None,
@@ -259,15 +261,15 @@ fn heading(cards: &[String]) -> String {
 /// What others lie on comes first.
 fn rank(it: &Interface) -> u8 {
     match &it.kind {
-        Kind::Ethernet if it.name == "lo" => 0,
-        Kind::Vrf { .. } => 1,
-        Kind::Ethernet => 2,
-        Kind::Bond { .. } => 3,
-        Kind::Vlan { .. } | Kind::Macvlan { .. } => 4,
-        Kind::Bridge => 5,
-        Kind::Dummy => 6,
-        Kind::Vxlan(_) | Kind::Wireguard => 7,
-        Kind::Tunnel { .. } => 8,
+        InterfaceKind::Ethernet if it.name == "lo" => 0,
+        InterfaceKind::Vrf { .. } => 1,
+        InterfaceKind::Ethernet => 2,
+        InterfaceKind::Bond { .. } => 3,
+        InterfaceKind::Vlan { .. } | InterfaceKind::Macvlan { .. } => 4,
+        InterfaceKind::Bridge => 5,
+        InterfaceKind::Dummy => 6,
+        InterfaceKind::Vxlan(_) | InterfaceKind::Wireguard => 7,
+        InterfaceKind::Tunnel { .. } => 8,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
+use config::{Asks, DhcpClient, Does, InterfaceKind, RouteAction, RouteTable, RoutingRule};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -239,7 +239,7 @@ impl Draft {
         let of = self.interfaces.get(name).and_then(|it| it.addresses.as_ref());
         let in_subnet = of.is_some_and(|list| list.iter().any(|net| net.contains(&gateway)));
         let device = (on_link || !in_subnet).then(|| name.to_owned());
-        let way = Way::Via { gateways: vec![gateway], device };
+        let way = RouteAction::Via { gateways: vec![gateway], device };
         let table = match self.interfaces.get(name).and_then(|it| it.vrf.clone()) {
             Some(vrf) => RouteTable::Vrf(vrf),
             None => RouteTable::Number(254),
@@ -322,10 +322,10 @@ impl Stanza {
         self.options.iter().any(|line| keys.contains(&line.words[0].as_str()))
     }
 
-    fn kind(&self, of_vlans: &BTreeMap<String, String>) -> Option<Kind> {
+    fn kind(&self, of_vlans: &BTreeMap<String, String>) -> Option<InterfaceKind> {
         let number = |keys: &[&str]| self.option(keys).and_then(|text| text.parse::<u32>().ok());
         if self.has(&["bridge_ports", "bridge-ports"]) {
-            return Some(Kind::Bridge);
+            return Some(InterfaceKind::Bridge);
         }
         if self.has(&["bond-slaves", "bond_slaves", "slaves", "bond-ports", "bond-mode", "bond_mode"])
             && !self.has(&["bond-master", "bond_master"])
@@ -337,22 +337,22 @@ impl Stanza {
                 Some("0" | "slow") => Some("slow"),
                 _ => None,
             };
-            return Some(Kind::Bond {
-                mode: word(&Kind::BOND_MODES, mode)?,
+            return Some(InterfaceKind::Bond {
+                mode: word(&InterfaceKind::BOND_MODES, mode)?,
                 lacp_rate: rate,
                 miimon: number(&["bond-miimon", "bond_miimon"]),
             });
         }
         if let Some(table) = number(&["vrf-table"]) {
-            return Some(Kind::Vrf { table });
+            return Some(InterfaceKind::Vrf { table });
         }
         if matches!(self.method.as_str(), "tunnel" | "v4tunnel") || self.has(&["tunnel-mode"]) {
             let mode = match self.method.as_str() {
                 "v4tunnel" => "sit",
                 _ => self.option(&["mode", "tunnel-mode"]).unwrap_or("gre"),
             };
-            return Some(Kind::Tunnel {
-                mode: word(&Kind::TUNNELS, mode)?,
+            return Some(InterfaceKind::Tunnel {
+                mode: word(&InterfaceKind::TUNNELS, mode)?,
                 local: self.option(&["local", "tunnel-local"])?.parse().ok()?,
                 remote: self.option(&["endpoint", "tunnel-endpoint"])?.parse().ok()?,
                 key: number(&["tunnel-key"]),
@@ -360,7 +360,7 @@ impl Stanza {
             });
         }
         if self.option(&["link-type"]) == Some("dummy") || self.name.starts_with("dummy") {
-            return Some(Kind::Dummy);
+            return Some(InterfaceKind::Dummy);
         }
         // eth0.10, or vlan10 on what is said.
         let name = self.name.split(':').next().unwrap_or_default();
@@ -373,7 +373,7 @@ impl Stanza {
             (None, Some((parent, id))) => (parent.to_owned(), id.parse().ok()),
             (None, None) => return None,
         };
-        Some(Kind::Vlan { parent, id: id?, protocol: "802.1Q" })
+        Some(InterfaceKind::Vlan { parent, id: id?, protocol: "802.1Q" })
     }
 }
 
@@ -403,14 +403,16 @@ fn route(words: &[&str], name: &str) -> Option<config::Route> {
         other => other.parse::<IpNet>().or_else(|_| other.parse::<IpAddr>().map(IpNet::from)).ok()?,
     };
     let way = match end {
-        Some(end) if gateway.is_none() && device.is_none() => Way::End(word(&config::Route::ENDS, end)?),
+        Some(end) if gateway.is_none() && device.is_none() => {
+            RouteAction::End(word(&config::Route::ENDS, end)?)
+        }
         Some(_) => return None,
         None if gateway.is_none() && device.is_none() => return None,
         None => {
             // The gateway's link tells it, but for addresses that are on every one.
             let on_link = matches!(gateway, Some(IpAddr::V6(it)) if it.is_unicast_link_local());
             let device = device.filter(|_| gateway.is_none() || on_link || table != 254);
-            Way::Via { gateways: gateway.into_iter().collect(), device }
+            RouteAction::Via { gateways: gateway.into_iter().collect(), device }
         }
     };
     Some(config::Route { to, table: RouteTable::Number(table), metric, way })

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, Does, Kind, Vxlan};
+use config::{Asks, Does, InterfaceKind, Vxlan};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -114,37 +114,38 @@ impl Link {
     pub fn mac(&self) -> Option<String> {
         const NONE: &str = "00:00:00:00:00:00";
         let of_its_own = |mac: &&String| {
-            mac.len() == NONE.len() && *mac != NONE && !matches!(self.kind(), Some(Kind::Vrf { .. }))
+            mac.len() == NONE.len() && *mac != NONE && !matches!(self.kind(), Some(InterfaceKind::Vrf { .. }))
         };
         self.address.as_ref().filter(of_its_own).cloned()
     }
 
     /// What it is, if it is something that could be made here.
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<InterfaceKind> {
         let data = &self.linkinfo.info_data;
         let text = |key: &str| data.get(key).and_then(Value::as_str);
         let number = |key: &str| data.get(key).and_then(Value::as_u64);
         Some(match self.linkinfo.info_kind.as_str() {
-            "bridge" => Kind::Bridge,
-            "dummy" => Kind::Dummy,
-            "wireguard" => Kind::Wireguard,
-            "vrf" => Kind::Vrf { table: u32::try_from(number("table")?).ok()? },
-            "vlan" => Kind::Vlan {
+            "bridge" => InterfaceKind::Bridge,
+            "dummy" => InterfaceKind::Dummy,
+            "wireguard" => InterfaceKind::Wireguard,
+            "vrf" => InterfaceKind::Vrf { table: u32::try_from(number("table")?).ok()? },
+            "vlan" => InterfaceKind::Vlan {
                 parent: self.link.clone()?,
                 id: u16::try_from(number("id")?).ok()?,
-                protocol: word(&Kind::VLAN_PROTOCOLS, text("protocol")?)?,
+                protocol: word(&InterfaceKind::VLAN_PROTOCOLS, text("protocol")?)?,
             },
-            "bond" => Kind::Bond {
-                mode: word(&Kind::BOND_MODES, text("mode")?)?,
-                lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+            "bond" => InterfaceKind::Bond {
+                mode: word(&InterfaceKind::BOND_MODES, text("mode")?)?,
+                lacp_rate: text("ad_lacp_rate").and_then(|rate| word(&InterfaceKind::LACP_RATES, rate)),
                 miimon: number("miimon").and_then(|time| u32::try_from(time).ok()),
             },
-            "macvlan" => {
-                Kind::Macvlan { parent: self.link.clone()?, mode: word(&Kind::MACVLAN_MODES, text("mode")?)? }
-            }
+            "macvlan" => InterfaceKind::Macvlan {
+                parent: self.link.clone()?,
+                mode: word(&InterfaceKind::MACVLAN_MODES, text("mode")?)?,
+            },
             "vxlan" => {
                 let end = |keys: [&str; 2]| keys.into_iter().find_map(text).and_then(|end| end.parse().ok());
-                Kind::Vxlan(Vxlan {
+                InterfaceKind::Vxlan(Vxlan {
                     vni: u32::try_from(number("id")?).ok()?,
                     local: end(["local", "local6"]),
                     remote: end(["remote", "remote6"]).or_else(|| end(["group", "group6"])),
@@ -153,10 +154,10 @@ impl Link {
                     learning: data.get("learning").and_then(Value::as_bool).unwrap_or(true),
                 })
             }
-            mode => Kind::Tunnel {
+            mode => InterfaceKind::Tunnel {
                 mode: match (mode, text("proto")) {
-                    ("ip6tnl", Some(proto @ ("ipip6" | "ip6ip6"))) => word(&Kind::TUNNELS, proto)?,
-                    _ => word(&Kind::TUNNELS, mode)?,
+                    ("ip6tnl", Some(proto @ ("ipip6" | "ip6ip6"))) => word(&InterfaceKind::TUNNELS, proto)?,
+                    _ => word(&InterfaceKind::TUNNELS, mode)?,
                 },
                 local: text("local")?.parse().ok()?,
                 remote: text("remote")?.parse().ok()?,

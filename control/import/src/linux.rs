@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use config::{Asks, Does, Interface, Kind, RouteTable, RoutingRule, Way, WireGuard};
+use config::{Asks, Does, Interface, InterfaceKind, RouteAction, RouteTable, RoutingRule, WireGuard};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -81,7 +81,7 @@ impl Draft {
             return self.leave(SOURCE, &link.ifname, why);
         }
         let wireguard = texts.wireguard.get(&link.ifname).cloned();
-        let made = link.kind().filter(|kind| *kind != Kind::Wireguard || wireguard.is_some());
+        let made = link.kind().filter(|kind| *kind != InterfaceKind::Wireguard || wireguard.is_some());
         if made.is_none() && !matches!(kind, "" | "veth" | "ifb") {
             let why = match kind {
                 "wireguard" => {
@@ -94,10 +94,10 @@ impl Draft {
         let (name, is_lo) = (link.ifname.as_str(), link.flags.iter().any(|flag| flag == "LOOPBACK"));
         let master = link.master.as_ref().and_then(|name| links.iter().find(|it| it.ifname == *name));
         let of = master.map(|master| (master, master.kind()));
-        let of_bond = matches!(of, Some((_, Some(Kind::Bond { .. }))));
+        let of_bond = matches!(of, Some((_, Some(InterfaceKind::Bond { .. }))));
         let mut it = Interface {
             name: name.to_owned(),
-            kind: made.unwrap_or(Kind::Ethernet),
+            kind: made.unwrap_or(InterfaceKind::Ethernet),
             members: None,
             addresses: None,
             mtu: Some(link.mtu).filter(|mtu| !of_bond && !is_lo && self.is_said(link, links, *mtu)),
@@ -111,14 +111,14 @@ impl Draft {
             enabled: link.is_up(),
         };
         match &of {
-            Some((master, Some(Kind::Vrf { .. }))) => it.vrf = Some(master.ifname.clone()),
-            Some((_, Some(Kind::Bridge | Kind::Bond { .. }))) | None => {}
+            Some((master, Some(InterfaceKind::Vrf { .. }))) => it.vrf = Some(master.ifname.clone()),
+            Some((_, Some(InterfaceKind::Bridge | InterfaceKind::Bond { .. }))) | None => {}
             Some((master, _)) => {
                 let why = format!("it belongs to {}, which stays so", master.ifname);
                 self.leave(SOURCE, name, why);
             }
         }
-        if matches!(it.kind, Kind::Bridge | Kind::Bond { .. }) {
+        if matches!(it.kind, InterfaceKind::Bridge | InterfaceKind::Bond { .. }) {
             it.members = self.members(link, links);
         }
         self.options(link);
@@ -131,7 +131,7 @@ impl Draft {
         // Who belongs to another one, or carries one, is up by that.
         let needless = says_nothing && (is_lo || link.master.is_some() || links.iter().any(carries));
         let is_card = matches!(kind, "" | "veth") && !is_lo;
-        if is_card && link.is_up() && !matches!(of, Some((_, Some(Kind::Bridge)))) {
+        if is_card && link.is_up() && !matches!(of, Some((_, Some(InterfaceKind::Bridge)))) {
             self.cards.push(name.to_owned());
         }
         if !needless {
@@ -143,18 +143,18 @@ impl Draft {
     fn is_said(&self, link: &ip::Link, links: &[ip::Link], mtu: u32) -> bool {
         let of = |name: &str| links.iter().find(|it| it.ifname == name).map(|it| it.mtu);
         match link.kind() {
-            Some(Kind::Vlan { parent, .. }) => of(&parent) != Some(mtu),
-            Some(Kind::Wireguard) => mtu != 1420,
+            Some(InterfaceKind::Vlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(InterfaceKind::Wireguard) => mtu != 1420,
             // More than a file can say.
-            Some(Kind::Vrf { .. }) => mtu <= 65_535 && mtu != 1500,
-            Some(Kind::Macvlan { parent, .. }) => of(&parent) != Some(mtu),
-            Some(Kind::Vxlan(vxlan)) => {
+            Some(InterfaceKind::Vrf { .. }) => mtu <= 65_535 && mtu != 1500,
+            Some(InterfaceKind::Macvlan { parent, .. }) => of(&parent) != Some(mtu),
+            Some(InterfaceKind::Vxlan(vxlan)) => {
                 // What stands in front of its frames: 50 bytes, or 70 with IPv6.
                 let outer = if vxlan.remote.is_some_and(|end| end.is_ipv6()) { 70 } else { 50 };
                 let parent = vxlan.parent.as_deref().and_then(of);
                 mtu != parent.map_or(1500, |parent| parent.saturating_sub(outer))
             }
-            Some(Kind::Tunnel { mode, key, .. }) => {
+            Some(InterfaceKind::Tunnel { mode, key, .. }) => {
                 let key = if key.is_some() { 4 } else { 0 };
                 let usual = match mode {
                     "gre" => 1476 - key,
@@ -183,19 +183,21 @@ impl Draft {
     /// What an interface has of its kind that no key says.
     fn options(&mut self, link: &ip::Link) {
         let usual: &[(&str, &[&str])] = match link.kind() {
-            Some(Kind::Bridge) => &[("stp_state", &["0"]), ("vlan_filtering", &["0"])],
-            Some(Kind::Bond { .. }) => &[
+            Some(InterfaceKind::Bridge) => &[("stp_state", &["0"]), ("vlan_filtering", &["0"])],
+            Some(InterfaceKind::Bond { .. }) => &[
                 ("xmit_hash_policy", &["layer2"]),
                 ("primary", &[]),
                 ("arp_interval", &["0"]),
                 ("updelay", &["0"]),
                 ("downdelay", &["0"]),
             ],
-            Some(Kind::Vlan { .. }) => &[("ingress_qos", &[]), ("egress_qos", &[])],
-            Some(Kind::Vxlan(_)) => {
+            Some(InterfaceKind::Vlan { .. }) => &[("ingress_qos", &[]), ("egress_qos", &[])],
+            Some(InterfaceKind::Vxlan(_)) => {
                 &[("ttl", &["0"]), ("tos", &[]), ("ageing", &["300"]), ("df", &["unset"])]
             }
-            Some(Kind::Tunnel { .. }) => &[("tos", &["0x0", "0"]), ("pmtudisc", &["true"]), ("link", &[])],
+            Some(InterfaceKind::Tunnel { .. }) => {
+                &[("tos", &["0x0", "0"]), ("pmtudisc", &["true"]), ("link", &[])]
+            }
             _ => &[],
         };
         for (key, values) in usual {
@@ -241,7 +243,7 @@ impl Draft {
         }
         let table = table_of(route.table(), links);
         let way = match end {
-            Some(word) => Way::End(word),
+            Some(word) => RouteAction::End(word),
             None => match by(&route.hops(), table != RouteTable::Number(254), links) {
                 Some(way) => way,
                 None => {
@@ -292,7 +294,8 @@ impl Draft {
 
 /// A table, by the VRF that has it.
 fn table_of(table: u32, links: &[ip::Link]) -> RouteTable {
-    let vrf = links.iter().find(|it| matches!(it.kind(), Some(Kind::Vrf { table: of }) if of == table));
+    let vrf =
+        links.iter().find(|it| matches!(it.kind(), Some(InterfaceKind::Vrf { table: of }) if of == table));
     vrf.map_or(RouteTable::Number(table), |vrf| RouteTable::Vrf(vrf.ifname.clone()))
 }
 
@@ -331,8 +334,8 @@ fn is_of_linux(address: &ip::Address) -> bool {
 fn is_set(link: &ip::Link, links: &[ip::Link], set: &BTreeSet<String>, mac: &str) -> bool {
     let of = |name: &str| links.iter().find(|it| it.ifname == name).and_then(ip::Link::mac);
     let inherited = match link.kind() {
-        Some(Kind::Vlan { parent, .. }) => of(&parent).as_deref() == Some(mac),
-        Some(Kind::Bridge | Kind::Bond { .. }) => links
+        Some(InterfaceKind::Vlan { parent, .. }) => of(&parent).as_deref() == Some(mac),
+        Some(InterfaceKind::Bridge | InterfaceKind::Bond { .. }) => links
             .iter()
             .filter(|it| it.master.as_ref() == Some(&link.ifname))
             .any(|it| it.permaddr.as_ref().or(it.address.as_ref()).is_some_and(|other| other == mac)),
@@ -364,7 +367,11 @@ fn unsaid(route: &ip::Route) -> Option<String> {
 }
 
 /// The way by gateways, with the interface where the gateways alone do not tell it.
-fn by(hops: &[(Option<IpAddr>, Option<String>)], other_table: bool, links: &[ip::Link]) -> Option<Way> {
+fn by(
+    hops: &[(Option<IpAddr>, Option<String>)],
+    other_table: bool,
+    links: &[ip::Link],
+) -> Option<RouteAction> {
     let gateways: Vec<IpAddr> = hops.iter().filter_map(|(gateway, _)| *gateway).collect();
     let device = hops.first().and_then(|(_, device)| device.clone());
     let same = hops.iter().all(|(_, other)| *other == device);
@@ -380,10 +387,10 @@ fn by(hops: &[(Option<IpAddr>, Option<String>)], other_table: bool, links: &[ip:
         _ => false,
     });
     if gateways.is_empty() {
-        return (hops.len() == 1 && device.is_some()).then_some(Way::Via { gateways, device });
+        return (hops.len() == 1 && device.is_some()).then_some(RouteAction::Via { gateways, device });
     }
     if gateways.len() != hops.len() || !same && (!told || other_table) {
         return None;
     }
-    Some(Way::Via { gateways, device: device.filter(|_| !told || other_table) })
+    Some(RouteAction::Via { gateways, device: device.filter(|_| !told || other_table) })
 }

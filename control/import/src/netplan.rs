@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use config::{Asks, DhcpClient, Does, Kind, RouteTable, RoutingRule, Way};
+use config::{Asks, DhcpClient, Does, InterfaceKind, RouteAction, RouteTable, RoutingRule};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -168,13 +168,13 @@ impl Draft {
         };
         let to = to.parse::<IpNet>().or_else(|_| to.parse::<IpAddr>().map(IpNet::from));
         let way = match text("type") {
-            Some(end) if end != "unicast" => {
-                Way::End(word(&config::Route::ENDS, end).ok_or_else(|| format!("there is no kind {end}"))?)
-            }
+            Some(end) if end != "unicast" => RouteAction::End(
+                word(&config::Route::ENDS, end).ok_or_else(|| format!("there is no kind {end}"))?,
+            ),
             _ => {
                 let on_link = matches!(gateway, Some(IpAddr::V6(it)) if it.is_unicast_link_local());
                 let device = (gateway.is_none() || on_link).then(|| name.to_owned());
-                Way::Via { gateways: gateway.into_iter().collect(), device }
+                RouteAction::Via { gateways: gateway.into_iter().collect(), device }
             }
         };
         let table = match vrf {
@@ -231,36 +231,38 @@ fn is_true(word: &str) -> bool {
 }
 
 /// What of Bifrost's a device is: `kinds` is the list that it stands in.
-fn kind_of(kinds: &str, it: &Yaml) -> Option<Kind> {
+fn kind_of(kinds: &str, it: &Yaml) -> Option<InterfaceKind> {
     let text = |key: &str| it.get(key).and_then(Yaml::text);
     let parameter = |key: &str| it.get("parameters").and_then(|it| it.get(key)).and_then(Yaml::text);
     match kinds {
-        "ethernets" => Some(Kind::Ethernet),
-        "bridges" => Some(Kind::Bridge),
-        "dummy-devices" => Some(Kind::Dummy),
-        "bonds" => {
-            word(&Kind::BOND_MODES, parameter("mode").unwrap_or("balance-rr")).map(|mode| Kind::Bond {
+        "ethernets" => Some(InterfaceKind::Ethernet),
+        "bridges" => Some(InterfaceKind::Bridge),
+        "dummy-devices" => Some(InterfaceKind::Dummy),
+        "bonds" => word(&InterfaceKind::BOND_MODES, parameter("mode").unwrap_or("balance-rr")).map(|mode| {
+            InterfaceKind::Bond {
                 mode,
-                lacp_rate: parameter("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                lacp_rate: parameter("lacp-rate").and_then(|rate| word(&InterfaceKind::LACP_RATES, rate)),
                 miimon: parameter("mii-monitor-interval")
                     .and_then(|time| time.trim_end_matches("ms").parse().ok()),
-            })
-        }
+            }
+        }),
         "vlans" => text("link")
             .zip(text("id").and_then(|id| id.parse().ok()))
-            .map(|(parent, id)| Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" }),
-        "vrfs" => text("table").and_then(|table| table.parse().ok()).map(|table| Kind::Vrf { table }),
+            .map(|(parent, id)| InterfaceKind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" }),
+        "vrfs" => {
+            text("table").and_then(|table| table.parse().ok()).map(|table| InterfaceKind::Vrf { table })
+        }
         _ => tunnel(&text),
     }
 }
 
 /// Whether a parameter is part of the kind already.
-fn is_taken(kind: &Kind, key: &str, value: &Yaml) -> bool {
+fn is_taken(kind: &InterfaceKind, key: &str, value: &Yaml) -> bool {
     match kind {
-        Kind::Bond { lacp_rate, .. } if key == "lacp-rate" => lacp_rate.is_some(),
-        Kind::Bond { miimon, .. } if key == "mii-monitor-interval" => miimon.is_some(),
-        Kind::Bond { .. } => key == "mode",
-        Kind::Bridge => key == "stp" && value.text() == Some("false"),
+        InterfaceKind::Bond { lacp_rate, .. } if key == "lacp-rate" => lacp_rate.is_some(),
+        InterfaceKind::Bond { miimon, .. } if key == "mii-monitor-interval" => miimon.is_some(),
+        InterfaceKind::Bond { .. } => key == "mode",
+        InterfaceKind::Bridge => key == "stp" && value.text() == Some("false"),
         _ => false,
     }
 }
@@ -270,9 +272,9 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().or_else(|| text.parse::<Ipv4Addr>().ok().map(u32::from))
 }
 
-fn tunnel<'t>(text: &impl Fn(&str) -> Option<&'t str>) -> Option<Kind> {
-    Some(Kind::Tunnel {
-        mode: word(&Kind::TUNNELS, text("mode")?)?,
+fn tunnel<'t>(text: &impl Fn(&str) -> Option<&'t str>) -> Option<InterfaceKind> {
+    Some(InterfaceKind::Tunnel {
+        mode: word(&InterfaceKind::TUNNELS, text("mode")?)?,
         local: text("local")?.parse().ok()?,
         remote: text("remote")?.parse().ok()?,
         key: text("key").map(|key| number(key).ok_or(())).transpose().ok()?,

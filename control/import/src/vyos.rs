@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use config::{Delegated, DhcpClient, DhcpRelay, Kind, RouteTable, Way};
+use config::{Delegated, DhcpClient, DhcpRelay, InterfaceKind, RouteAction, RouteTable};
 use ipnet::IpNet;
 
 use crate::draft::Draft;
@@ -68,12 +68,12 @@ impl Draft {
     fn vyos_interface(&mut self, file: &str, node: &Node) {
         let Some(name) = node.words.get(1) else { return self.not_taken(file, node, &["interfaces"]) };
         let kind = match node.name() {
-            "ethernet" | "loopback" => Some(Kind::Ethernet),
-            "dummy" => Some(Kind::Dummy),
-            "bridge" => Some(Kind::Bridge),
-            "bonding" => mode(node.value("mode").unwrap_or("802.3ad")).map(|mode| Kind::Bond {
+            "ethernet" | "loopback" => Some(InterfaceKind::Ethernet),
+            "dummy" => Some(InterfaceKind::Dummy),
+            "bridge" => Some(InterfaceKind::Bridge),
+            "bonding" => mode(node.value("mode").unwrap_or("802.3ad")).map(|mode| InterfaceKind::Bond {
                 mode,
-                lacp_rate: node.value("lacp-rate").and_then(|rate| word(&Kind::LACP_RATES, rate)),
+                lacp_rate: node.value("lacp-rate").and_then(|rate| word(&InterfaceKind::LACP_RATES, rate)),
                 miimon: node.value("mii-mon-interval").and_then(|time| time.parse().ok()),
             }),
             "tunnel" => tunnel(node),
@@ -85,10 +85,10 @@ impl Draft {
         }
     }
 
-    fn vyos_device(&mut self, file: &str, name: &str, kind: Kind, node: &Node) {
-        let is_bond = matches!(kind, Kind::Bond { .. });
-        let is_bridge = kind == Kind::Bridge;
-        let is_tunnel = matches!(kind, Kind::Tunnel { .. });
+    fn vyos_device(&mut self, file: &str, name: &str, kind: InterfaceKind, node: &Node) {
+        let is_bond = matches!(kind, InterfaceKind::Bond { .. });
+        let is_bridge = kind == InterfaceKind::Bridge;
+        let is_tunnel = matches!(kind, InterfaceKind::Tunnel { .. });
         self.interface(name).kind = kind;
         for child in &node.children {
             let value = child.words.get(1).map(String::as_str);
@@ -130,7 +130,7 @@ impl Draft {
         let vlan = format!("{parent}.{id}");
         match id.parse() {
             Ok(id) => {
-                let kind = Kind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" };
+                let kind = InterfaceKind::Vlan { parent: parent.to_owned(), id, protocol: "802.1Q" };
                 self.vyos_device(file, &vlan, kind, node);
             }
             Err(_) => self.leave(format!("{file}:{}", node.line), format!("{parent}: vif {id}"), UNKNOWN),
@@ -255,7 +255,7 @@ impl Draft {
         let (Some(name), Some(table)) = (node.words.get(1), table) else {
             return self.not_taken(file, node, &["vrf"]);
         };
-        self.interface(name).kind = Kind::Vrf { table };
+        self.interface(name).kind = InterfaceKind::Vrf { table };
         for child in &node.children {
             match child.name() {
                 "table" => {}
@@ -288,7 +288,7 @@ impl Draft {
     fn vyos_route(&mut self, to: &str, node: &Node, vrf: Option<&str>) -> Option<()> {
         let to: IpNet = to.parse().ok()?;
         // Ways of the same distance are one route.
-        let mut ways: Vec<(Option<u32>, Way)> = Vec::new();
+        let mut ways: Vec<(Option<u32>, RouteAction)> = Vec::new();
         for child in &node.children {
             let (mut distance, mut device) = (None, None);
             for option in &child.children {
@@ -300,19 +300,22 @@ impl Draft {
             }
             let way = match (child.name(), child.words.get(1)) {
                 ("next-hop", Some(gateway)) => {
-                    Way::Via { gateways: vec![gateway.parse::<IpAddr>().ok()?], device }
+                    RouteAction::Via { gateways: vec![gateway.parse::<IpAddr>().ok()?], device }
                 }
-                ("interface", Some(name)) => Way::Via { gateways: Vec::new(), device: Some(name.clone()) },
-                ("blackhole", None) => Way::End("blackhole"),
-                ("reject", None) => Way::End("unreachable"),
+                ("interface", Some(name)) => {
+                    RouteAction::Via { gateways: Vec::new(), device: Some(name.clone()) }
+                }
+                ("blackhole", None) => RouteAction::End("blackhole"),
+                ("reject", None) => RouteAction::End("unreachable"),
                 _ => return None,
             };
             let same = ways.iter_mut().find(|(other, _)| *other == distance);
             match (same, way) {
                 (None, way) => ways.push((distance, way)),
-                (Some((_, Way::Via { gateways, device })), Way::Via { gateways: more, device: other })
-                    if *device == other && !more.is_empty() && !gateways.is_empty() =>
-                {
+                (
+                    Some((_, RouteAction::Via { gateways, device })),
+                    RouteAction::Via { gateways: more, device: other },
+                ) if *device == other && !more.is_empty() && !gateways.is_empty() => {
                     gateways.extend(more);
                 }
                 _ => return None,
@@ -329,10 +332,16 @@ fn mode(text: &str) -> Option<&'static str> {
     MODES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode)
 }
 
-fn tunnel(node: &Node) -> Option<Kind> {
-    let mode = word(&Kind::TUNNELS, node.value("encapsulation")?)?;
+fn tunnel(node: &Node) -> Option<InterfaceKind> {
+    let mode = word(&InterfaceKind::TUNNELS, node.value("encapsulation")?)?;
     let end = |key: &str| node.value(key)?.parse().ok();
-    Some(Kind::Tunnel { mode, local: end("source-address")?, remote: end("remote")?, key: None, ttl: 64 })
+    Some(InterfaceKind::Tunnel {
+        mode,
+        local: end("source-address")?,
+        remote: end("remote")?,
+        key: None,
+        ttl: 64,
+    })
 }
 
 impl Node {

@@ -1,7 +1,8 @@
 //! Sections as they are written.
 
 use config::{
-    DhcpRelay, Does, Interface, Kind, PublicKey, Route, RouteTable, RoutingRule, System, Way, WireGuardPeer,
+    DhcpRelay, Does, Interface, InterfaceKind, PublicKey, Route, RouteAction, RouteTable, RoutingRule,
+    System, WireGuardPeer,
 };
 
 /// A text in TOML.
@@ -47,7 +48,7 @@ pub(crate) fn system(it: &System) -> String {
 pub(crate) fn interface(it: &Interface) -> String {
     let mut lines = vec![format!("[interface.{}]", name(&it.name))];
     let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
-    if it.kind != Kind::Ethernet {
+    if it.kind != InterfaceKind::Ethernet {
         say("kind", text(it.kind.word()));
     }
     kind(&it.kind, &mut say);
@@ -89,40 +90,40 @@ pub(crate) fn interface(it: &Interface) -> String {
 }
 
 /// The keys of an interface that are of its kind only.
-fn kind(kind: &Kind, say: &mut impl FnMut(&str, String)) {
+fn kind(kind: &InterfaceKind, say: &mut impl FnMut(&str, String)) {
     match kind {
-        Kind::Vlan { parent, id, protocol } => {
+        InterfaceKind::Vlan { parent, id, protocol } => {
             say("parent", text(parent));
             say("id", id.to_string());
             if *protocol != "802.1Q" {
                 say("protocol", text(protocol));
             }
         }
-        Kind::Bond { mode, lacp_rate, miimon } => {
+        InterfaceKind::Bond { mode, lacp_rate, miimon } => {
             say("mode", text(mode));
             lacp_rate.iter().for_each(|rate| say("lacp_rate", text(rate)));
             miimon.iter().for_each(|time| say("miimon", time.to_string()));
         }
-        Kind::Vrf { table } => say("table", table.to_string()),
-        Kind::Macvlan { parent, mode } => {
+        InterfaceKind::Vrf { table } => say("table", table.to_string()),
+        InterfaceKind::Macvlan { parent, mode } => {
             say("parent", text(parent));
             if *mode != "bridge" {
                 say("mode", text(mode));
             }
         }
-        Kind::Vxlan(vxlan) => {
+        InterfaceKind::Vxlan(vxlan) => {
             say("vni", vxlan.vni.to_string());
             vxlan.local.iter().for_each(|local| say("local", text(&local.to_string())));
             vxlan.remote.iter().for_each(|remote| say("remote", text(&remote.to_string())));
             vxlan.parent.iter().for_each(|parent| say("parent", text(parent)));
-            if vxlan.port != Kind::VXLAN_PORT {
+            if vxlan.port != InterfaceKind::VXLAN_PORT {
                 say("port", vxlan.port.to_string());
             }
             if !vxlan.learning {
                 say("learning", "false".to_owned());
             }
         }
-        Kind::Tunnel { local, remote, key, ttl, .. } => {
+        InterfaceKind::Tunnel { local, remote, key, ttl, .. } => {
             say("local", text(&local.to_string()));
             say("remote", text(&remote.to_string()));
             key.iter().for_each(|key| say("key", key.to_string()));
@@ -130,7 +131,8 @@ fn kind(kind: &Kind, say: &mut impl FnMut(&str, String)) {
                 say("ttl", ttl.to_string());
             }
         }
-        Kind::Ethernet | Kind::Bridge | Kind::Dummy | Kind::Wireguard => {}
+        InterfaceKind::Ethernet | InterfaceKind::Bridge | InterfaceKind::Dummy | InterfaceKind::Wireguard => {
+        }
     }
 }
 
@@ -173,14 +175,14 @@ pub(crate) fn relay(it: &DhcpRelay) -> String {
 pub(crate) fn route(route: &Route) -> String {
     let mut lines = vec!["[[route]]".to_owned()];
     let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
-    let gateways = matches!(&route.way, Way::Via { gateways, .. } if !gateways.is_empty());
+    let gateways = matches!(&route.way, RouteAction::Via { gateways, .. } if !gateways.is_empty());
     match route.to.prefix_len() == 0 && gateways {
         true => say("to", text("default")),
         false => say("to", text(&route.to.to_string())),
     }
     match &route.way {
-        Way::End(word) => say("kind", text(word)),
-        Way::Via { gateways, device } => {
+        RouteAction::End(word) => say("kind", text(word)),
+        RouteAction::Via { gateways, device } => {
             match gateways.as_slice() {
                 [] => {}
                 [one] => say("via", text(&one.to_string())),

@@ -54,7 +54,7 @@ pub struct RouteLine {
     /// The next-hop object it names.
     pub object: Option<u32>,
     /// Ways out.
-    pub ways: Vec<Way>,
+    pub ways: Vec<HopLine>,
     /// Linux uses it for its prefix, before the others.
     pub best: bool,
     /// For the best: what the tables do: `forward`, `local`, `resolve` (connected network),
@@ -67,7 +67,7 @@ pub struct RouteLine {
 
 /// One way out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct HopLine {
     /// The next router; `None` = on the link.
     pub gateway: Option<IpAddr>,
     /// The interface's name, or its number when it is gone.
@@ -293,9 +293,9 @@ impl Mirror {
         }
     }
 
-    fn way(&self, path: &Path) -> Way {
+    fn way(&self, path: &Path) -> HopLine {
         let neighbour = path.gateway.and_then(|gateway| self.model.neighbours.find(path.ifindex, gateway));
-        Way {
+        HopLine {
             gateway: path.gateway,
             device: self.device(path.ifindex),
             weight: path.weight,

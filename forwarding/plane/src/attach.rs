@@ -33,7 +33,7 @@ use crate::PlaneError;
 use crate::error::without_worker;
 use crate::handed::Handed;
 use crate::plane::{Plane, RETRY, TARGETS, is_named};
-use crate::port::{Begun, Choice, Interface, OpenQueue, Port, PortSettings, Taken};
+use crate::port::{Attached, Begun, Choice, Interface, OpenQueue, Port, PortSettings};
 use crate::shared::SharedPort;
 use crate::totals::{plus, sum};
 
@@ -140,7 +140,7 @@ impl Plane {
         port.partial = device.passes_partial(attachment.native);
         let most = device.queues.min(MAX_QUEUES);
         let wanted = settings.queues.map_or(most, u32::from).clamp(1, most);
-        port.taken = Some(Taken {
+        port.taken = Some(Attached {
             attachment,
             queues: Vec::new(),
             wanted,
@@ -178,7 +178,7 @@ impl Plane {
         let count = u32::from(shared.settings().queues);
         let queues = (0..count).map(|queue| self.open_ring(id, queue)).collect::<Result<Vec<_>, _>>()?;
         self.connect(id, &queues.iter().map(|queue| queue.worker).collect::<Vec<_>>());
-        self.ports[usize::from(id.0)].taken = Some(Taken {
+        self.ports[usize::from(id.0)].taken = Some(Attached {
             attachment: Attachment { native: true, why: None },
             queues,
             wanted: count,

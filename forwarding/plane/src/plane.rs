@@ -29,7 +29,7 @@ use crate::police::Limits;
 use crate::policy::{Policy, PolicySettings, Prepared};
 use crate::port::{Interface, Port, PortSettings};
 use crate::shared::SharedPort;
-use crate::worker::{Linux, Order, Sending};
+use crate::worker::{Linux, Sending, WorkerCommand};
 use crate::worker_pool::{Blueprint, Fallen, WorkerPool};
 use crate::{FlowSnapshot, PlaneError};
 use elements::router::standard::{self, Hooks, Stages};
@@ -634,7 +634,7 @@ impl Plane {
 
     /// Makes a worker panic, to see that only it goes down.
     pub fn fail_worker(&self, worker: usize) {
-        self.worker_pool.order(worker, Order::Fail);
+        self.worker_pool.order(worker, WorkerCommand::Fail);
     }
 
     /// Gives every port back and ends the workers.

@@ -125,7 +125,7 @@ pub struct OpenQueue {
 }
 
 /// What taking the interface led to.
-pub struct Taken {
+pub struct Attached {
     /// How the program is attached.
     pub attachment: Attachment,
     /// The queues that have sockets, by number; a worker may have several.
@@ -150,7 +150,7 @@ pub struct Taken {
 pub(crate) struct Begun {
     pub attachment: Attachment,
     pub device: Device,
-    /// As [`Taken::offloads`], [`Taken::rss`] and [`Taken::why`].
+    /// As [`Attached::offloads`], [`Attached::rss`] and [`Attached::why`].
     pub offloads: Option<Offloads>,
     pub rss: Option<Vec<u32>>,
     pub why: Vec<String>,
@@ -170,7 +170,7 @@ pub struct Port {
     /// one's.
     pub whole: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
-    pub taken: Option<Taken>,
+    pub taken: Option<Attached>,
     /// The first step towards that.
     pub(crate) begun: Option<Begun>,
     /// Why it could not be taken.
@@ -372,7 +372,7 @@ mod tests {
             bridge: false,
             left_to_linux: [false; 2],
         });
-        port.taken = Some(Taken {
+        port.taken = Some(Attached {
             attachment: Attachment { native: true, why: None },
             queues: zero_copy
                 .iter()

@@ -52,7 +52,7 @@ const STACK: usize = 128 << 10;
 const PUBLISH: u64 = 100_000_000;
 
 /// What the control thread can ask of a worker.
-pub enum Order {
+pub enum WorkerCommand {
     /// Serve this queue, and tell by the sender when it is ready to receive. Nothing may be left
     /// lying in the sender's channel: the queue is kept only if somebody learns of it.
     Serve(Box<dyn Queue>, Arc<QueueMeter>, SyncSender<()>),
@@ -128,7 +128,7 @@ pub struct WorkerParts {
     /// Where received packets enter it.
     pub entry: NodeId,
     /// Orders from the control thread.
-    pub orders: Receiver<Order>,
+    pub orders: Receiver<WorkerCommand>,
     /// What its elements know together.
     pub context: SharedContext,
     /// Packets from colleagues, and the bell.
@@ -395,7 +395,7 @@ impl Worker {
             };
             obeyed = Obeyed::Something;
             match order {
-                Order::Serve(queue, meter, ready) => {
+                WorkerCommand::Serve(queue, meter, ready) => {
                     self.serve(queue, meter);
                     // Who asked waits no longer, takes the queue for one that nobody serves, and
                     // will open it again.
@@ -403,22 +403,22 @@ impl Worker {
                         self.unserve();
                     }
                 }
-                Order::Leave(port, done) => {
+                WorkerCommand::Leave(port, done) => {
                     self.leave(port);
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
-                Order::Drain(done) => {
+                WorkerCommand::Drain(done) => {
                     self.drain();
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
-                Order::LeaveAll(done) => {
+                WorkerCommand::LeaveAll(done) => {
                     self.leave_all();
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
-                Order::Handoff(port, colleague) => {
+                WorkerCommand::Handoff(port, colleague) => {
                     let exit = colleague.map_or(Exit::Closed, Exit::Colleague);
                     match &exit {
                         Exit::Closed => drop(self.sinks.close(port)),
@@ -426,7 +426,7 @@ impl Worker {
                     }
                     *self.exit_mut(port) = exit;
                 }
-                Order::Change(graph, entry, done) => {
+                WorkerCommand::Change(graph, entry, done) => {
                     let changed = self.parts.graph.change_to(*graph, &mut self.sinks);
                     if changed.is_ok() {
                         self.parts.entry = entry;
@@ -434,7 +434,7 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = done.send(changed);
                 }
-                Order::Handle(request, answer) => {
+                WorkerCommand::Handle(request, answer) => {
                     let (graph, sinks) = (&mut self.parts.graph, &mut self.sinks);
                     let result = match &request.value {
                         None => graph.read_handler(&request.handler, "", sinks),
@@ -445,13 +445,13 @@ impl Worker {
                     // The control thread may have stopped waiting.
                     let _ = answer.send(result);
                 }
-                Order::Observe(observer, done) => {
+                WorkerCommand::Observe(observer, done) => {
                     drop(self.parts.graph.observe(observer));
                     // The control thread may have stopped waiting.
                     let _ = done.send(());
                 }
-                Order::Fail => panic!("a worker was told to fail"),
-                Order::Stop => return Obeyed::Stop,
+                WorkerCommand::Fail => panic!("a worker was told to fail"),
+                WorkerCommand::Stop => return Obeyed::Stop,
             }
         }
     }

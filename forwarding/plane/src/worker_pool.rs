@@ -31,7 +31,7 @@ use crate::meter::{QueueMeter, State, WorkerMeter};
 use crate::police::Limits;
 use crate::policy::{Policy, Prepared};
 use crate::watch::{STILL, Seen, Watch};
-use crate::worker::{Linux, Order, Request, Worker, WorkerParts};
+use crate::worker::{Linux, Request, Worker, WorkerCommand, WorkerParts};
 use elements::router::standard::{Standard, instance};
 use elements::router::{RouterContext, SharedContext};
 
@@ -73,7 +73,7 @@ pub struct WorkerHandle {
     pub counters: Arc<GraphCounters>,
     /// What passed interfaces that are no port's own, in all its lives.
     pub interfaces: Counts,
-    orders: Sender<Order>,
+    orders: Sender<WorkerCommand>,
     context: SharedContext,
     handoff_queue: Arc<HandoffQueue>,
     thread: Option<JoinHandle<()>>,
@@ -323,7 +323,7 @@ impl WorkerPool {
         let Standard { graph, entry } = instance(program, &environment)?;
         let (counters, description) = (graph.counters(), graph.description());
         let (done, changed) = sync_channel(1);
-        self.order(worker, Order::Change(Box::new(graph), entry, done));
+        self.order(worker, WorkerCommand::Change(Box::new(graph), entry, done));
         match changed.recv_timeout(self.patience(worker, PATIENCE)) {
             Ok(Ok(())) => {}
             Ok(Err(refused)) => {
@@ -347,7 +347,7 @@ impl WorkerPool {
     /// Reads or writes a handler of one worker's graph.
     pub fn handle(&self, worker: usize, request: Request) -> Result<String, PlaneError> {
         let (answer, answered) = sync_channel(1);
-        self.order(worker, Order::Handle(request, answer));
+        self.order(worker, WorkerCommand::Handle(request, answer));
         let result =
             answered.recv_timeout(self.patience(worker, PATIENCE)).map_err(|_| self.silent(worker))?;
         Ok(result?)
@@ -363,7 +363,7 @@ impl WorkerPool {
     }
 
     /// Gives a worker an order; one that has failed does not get it.
-    pub fn order(&self, worker: usize, order: Order) {
+    pub fn order(&self, worker: usize, order: WorkerCommand) {
         let Some(handle) = self.handles.get(worker) else { return };
         if handle.orders.send(order).is_ok() {
             handle.handoff_queue.summon();
@@ -382,7 +382,7 @@ impl WorkerPool {
         }
         // Without room: what is sent has been received.
         let (ready, served) = sync_channel(0);
-        self.order(worker, Order::Serve(queue, meter, ready));
+        self.order(worker, WorkerCommand::Serve(queue, meter, ready));
         served.recv_timeout(self.patience(worker, PATIENCE)).map_err(|_| self.silent(worker)).is_ok()
     }
 
@@ -394,28 +394,28 @@ impl WorkerPool {
     /// Lets a worker send what leaves by `port` through its colleague `by`, or closes that way.
     pub fn handoff(&self, worker: usize, port: PortId, by: Option<usize>) {
         let handoff_queue = by.and_then(|by| self.handles.get(by)).map(|handle| handle.handoff_queue.clone());
-        self.order(worker, Order::Handoff(port, handoff_queue));
+        self.order(worker, WorkerCommand::Handoff(port, handoff_queue));
     }
 
     /// Makes every worker close its queues of a port, and waits until they have (a failed worker
     /// has anyway).
     pub fn leave(&self, port: PortId) {
-        self.order_all(|_, done| Order::Leave(port, done));
+        self.order_all(|_, done| WorkerCommand::Leave(port, done));
     }
 
     /// Makes every worker close all its queues, and waits until they have.
     pub fn leave_all(&self) {
-        self.order_all(|_, done| Order::LeaveAll(done));
+        self.order_all(|_, done| WorkerCommand::LeaveAll(done));
     }
 
     /// Gives every worker an observer of its graph or takes it away, and waits until they have it
     /// (a failed worker has none).
     pub fn observe(&self, mut observer: impl FnMut(usize) -> Option<Box<dyn Observer>>) {
-        self.order_all(|worker, done| Order::Observe(observer(worker), done));
+        self.order_all(|worker, done| WorkerCommand::Observe(observer(worker), done));
     }
 
     /// Gives every worker an order, and waits until all have obeyed or stopped.
-    fn order_all(&self, mut order: impl FnMut(usize, SyncSender<()>) -> Order) {
+    fn order_all(&self, mut order: impl FnMut(usize, SyncSender<()>) -> WorkerCommand) {
         let waiting = (0..self.handles.len()).map(|worker| {
             let (done, obeyed) = sync_channel(1);
             self.order(worker, order(worker, done));
@@ -492,9 +492,9 @@ impl WorkerPool {
     /// hangs end with the process.
     pub fn stop(&mut self) {
         // What one still has may be for another to send, so none ends before all have looked.
-        self.order_all(|_, done| Order::Drain(done));
+        self.order_all(|_, done| WorkerCommand::Drain(done));
         for index in 0..self.handles.len() {
-            self.order(index, Order::Stop);
+            self.order(index, WorkerCommand::Stop);
         }
         for (index, handle) in self.handles.iter_mut().enumerate() {
             let Some(thread) = handle.thread.take() else { continue };

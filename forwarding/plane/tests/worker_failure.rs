@@ -13,7 +13,7 @@ use graph::{Batch, NodeId, Observer};
 use nix::unistd::{Pid, gettid};
 use one_worker::interface;
 use plane::meter::State;
-use plane::worker::Order;
+use plane::worker::WorkerCommand;
 use plane::{LaneChoice, Plane, PolicySettings, PortSettings};
 use port::Lane;
 use rig::{HOST_MAC, Rig, frame, ipv4, wait};
@@ -98,7 +98,7 @@ fn waited(thread: Pid) -> Duration {
 /// Has the worker take an observer and let it go again, which is where it stays.
 fn absorb(plane: &Plane, observer: Box<dyn Observer>) {
     for observer in [Some(observer), None] {
-        plane.worker_pool().order(0, Order::Observe(observer, sync_channel(1).0));
+        plane.worker_pool().order(0, WorkerCommand::Observe(observer, sync_channel(1).0));
     }
 }
 

@@ -212,7 +212,7 @@ pub struct SflowPlan {
 /// One thing wrong with settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {message} (expected: {expected})")]
-pub struct Mistake {
+pub struct SettingsMistake {
     /// Under which key, from the section's own: `collector[1].mtu`, from 0.
     pub key: String,
     /// What is wrong.
@@ -223,7 +223,7 @@ pub struct Mistake {
 
 /// Everything wrong with settings: at least one mistake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Mistakes(pub Vec<Mistake>);
+pub struct Mistakes(pub Vec<SettingsMistake>);
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -291,11 +291,11 @@ impl SflowSettings {
 }
 
 #[derive(Default)]
-struct Found(Vec<Mistake>);
+struct Found(Vec<SettingsMistake>);
 
 impl Found {
     fn wrong(&mut self, key: impl Into<String>, message: impl Into<String>, expected: impl Into<String>) {
-        self.0.push(Mistake { key: key.into(), message: message.into(), expected: expected.into() });
+        self.0.push(SettingsMistake { key: key.into(), message: message.into(), expected: expected.into() });
     }
 
     fn end<T>(self, plan: T) -> Result<T, Mistakes> {

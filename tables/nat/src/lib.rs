@@ -103,5 +103,5 @@ pub use rule::{
 };
 pub use shortage::Shortage;
 pub use show::{MappingShown, PoolShown, RuleShown};
-pub use text::{ClampText, Mistake, RuleText, Text, Words};
+pub use text::{ClampText, RuleMistake, RuleText, Text, Words};
 pub use translate::{GROWTH, Translator};

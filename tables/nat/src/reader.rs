@@ -10,7 +10,7 @@ use wire::protocol;
 use crate::rule::{
     Action, Dynamic, Fallback, Filtering, HOST_LIMIT, MOST_ADDRESSES, Match, Pooling, Rule, Spread, Target,
 };
-use crate::text::{Mistake, RuleText, Words};
+use crate::text::{RuleMistake, RuleText, Words};
 use crate::{Addresses, Deterministic, Nptv6, Prefix64};
 
 /// One rule, being read.
@@ -18,7 +18,7 @@ pub(crate) struct Reader<'t, 'm> {
     pub text: &'t RuleText,
     /// Which one.
     pub at: usize,
-    pub mistakes: &'m mut Vec<Mistake>,
+    pub mistakes: &'m mut Vec<RuleMistake>,
 }
 
 /// Which keys besides name and type mean something to a type.
@@ -122,7 +122,7 @@ const NEEDS_FALLBACK: &str = "Linux cannot do this while the plane is gone: say 
 impl Reader<'_, '_> {
     pub fn wrong(&mut self, key: &'static str, message: impl Into<String>) {
         let name = self.text.name.clone();
-        self.mistakes.push(Mistake { rule: Some(self.at), name, key, message: message.into() });
+        self.mistakes.push(RuleMistake { rule: Some(self.at), name, key, message: message.into() });
     }
 
     fn keys(&self) -> [(&'static str, bool); 21] {

@@ -137,7 +137,7 @@ pub struct RuleText {
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Mistake {
+pub struct RuleMistake {
     /// Which rule, from 0; `None` for `[nat]` itself.
     pub rule: Option<usize>,
     /// Its name, where it has one.
@@ -148,7 +148,7 @@ pub struct Mistake {
     pub message: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for RuleMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.rule, &self.name) {
             (Some(_), Some(name)) => write!(f, "nat rule {name:?}: ")?,
@@ -161,18 +161,18 @@ impl fmt::Display for Mistake {
 
 impl Text {
     /// The rules, or all that is wrong with them.
-    pub fn check(&self) -> Result<Rules, Vec<Mistake>> {
+    pub fn check(&self) -> Result<Rules, Vec<RuleMistake>> {
         let mut mistakes = Vec::new();
         let capacity = self.mappings.unwrap_or(MAPPINGS);
         if !(1..=MOST_MAPPINGS).contains(&capacity) {
             let message = format!("a whole number from 1 to {MOST_MAPPINGS} is expected");
-            mistakes.push(Mistake { rule: None, name: None, key: "mappings", message });
+            mistakes.push(RuleMistake { rule: None, name: None, key: "mappings", message });
         }
         let lowest = self.lowest_ipv6_mtu.unwrap_or(Rules::LOWEST_IPV6_MTU.into());
         let lowest_ipv6_mtu = u16::try_from(lowest).unwrap_or_default();
         if lowest_ipv6_mtu < Rules::LOWEST_IPV6_MTU {
             let message = format!("{} to {} bytes are expected", Rules::LOWEST_IPV6_MTU, u16::MAX);
-            mistakes.push(Mistake { rule: None, name: None, key: "lowest_ipv6_mtu", message });
+            mistakes.push(RuleMistake { rule: None, name: None, key: "lowest_ipv6_mtu", message });
         }
         let (mut rules, mut names) = (Vec::new(), HashSet::new());
         for (at, text) in self.rule.iter().enumerate() {
@@ -197,7 +197,7 @@ impl Text {
             {
                 // RFC 9293, 3.7.1 knows no least; 88 is the least of Linux.
                 let message = "\"path\", or 88 to 65495 bytes, is expected".to_owned();
-                mistakes.push(Mistake { rule: None, name: None, key: "mss", message });
+                mistakes.push(RuleMistake { rule: None, name: None, key: "mss", message });
             }
         }
         match mistakes.is_empty() {
@@ -327,7 +327,7 @@ mod tests {
 
     fn mistakes(text: &str) -> Vec<String> {
         let read: Text = toml::from_str(text).unwrap();
-        read.check().map_or_else(|all| all.iter().map(Mistake::to_string).collect(), |_| Vec::new())
+        read.check().map_or_else(|all| all.iter().map(RuleMistake::to_string).collect(), |_| Vec::new())
     }
 
     #[test]

@@ -42,12 +42,12 @@ pub struct Partial {
     /// The first byte of the field itself.
     pub field: usize,
     /// How it is computed.
-    pub kind: Kind,
+    pub kind: ChecksumKind,
 }
 
 /// A kind of checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChecksumKind {
     /// That of the Internet (RFC 1071): its field holds the sum of the pseudo-header, and counts. 2
     /// bytes.
     Internet,
@@ -96,14 +96,15 @@ fn in_ip(frame: &[u8], start: usize, depth: usize) -> Option<Partial> {
     let upper = frame.get(at..)?;
     let sum = |field: usize| {
         let stored = u16_at(upper.get(field..field + 2)?, 0);
-        let partial = Partial { start: at, end: at + length, field: at + field, kind: Kind::Internet };
+        let partial =
+            Partial { start: at, end: at + length, field: at + field, kind: ChecksumKind::Internet };
         (length >= field + 2 && stored == headers.pseudo(length).fold()).then_some(partial)
     };
     match headers.protocol {
         protocol::TCP => sum(16),
         protocol::UDP => sum(6).or_else(|| in_datagram(frame, at, headers.destination_port, depth)),
         protocol::SCTP => {
-            let partial = Partial { start: at, end: at + length, field: at + 8, kind: Kind::Crc32c };
+            let partial = Partial { start: at, end: at + length, field: at + 8, kind: ChecksumKind::Crc32c };
             (length >= 12 && u32_at(upper.get(8..12)?, 0) == 0).then_some(partial)
         }
         protocol::GRE => in_gre(frame, at, depth),
@@ -209,7 +210,7 @@ mod tests {
     fn finished(frame: &[u8]) -> Option<Vec<u8>> {
         let found = find(frame)?;
         let mut frame = frame.to_vec();
-        assert_eq!(found.kind, Kind::Internet);
+        assert_eq!(found.kind, ChecksumKind::Internet);
         let sum = checksum::of(&frame[found.start..found.end]);
         frame[found.field..found.field + 2].copy_from_slice(&sum.to_be_bytes());
         Some(frame)
@@ -294,7 +295,7 @@ mod tests {
             let header = if versions.0 == 4 { 20 } else { 40 };
             prop_assert_eq!((found.start, found.end), (whole.len() - inner.len() + header, whole.len()));
             match protocol {
-                protocol::SCTP => prop_assert_eq!((found.kind, found.field), (Kind::Crc32c, found.start + 8)),
+                protocol::SCTP => prop_assert_eq!((found.kind, found.field), (ChecksumKind::Crc32c, found.start + 8)),
                 _ => prop_assert!(is_right(&finished(&whole).unwrap(), whole.len() - inner.len())),
             }
         }

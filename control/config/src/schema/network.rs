@@ -1,13 +1,13 @@
 //! Interfaces, routes, and what is spoken with neighbours.
 
 use super::*;
-use crate::{Kind, Route};
+use crate::{InterfaceKind, Route};
 
 static KINDS: [&str; 17] = words(&crate::interface::WORDS);
 /// Those of bonds, and those of macvlans.
-static MODES: [&str; 11] = both(words(&Kind::BOND_MODES), words(&Kind::MACVLAN_MODES));
-static LACP_RATES: [&str; 2] = words(&Kind::LACP_RATES);
-static VLAN_PROTOCOLS: [&str; 2] = words(&Kind::VLAN_PROTOCOLS);
+static MODES: [&str; 11] = both(words(&InterfaceKind::BOND_MODES), words(&InterfaceKind::MACVLAN_MODES));
+static LACP_RATES: [&str; 2] = words(&InterfaceKind::LACP_RATES);
+static VLAN_PROTOCOLS: [&str; 2] = words(&InterfaceKind::VLAN_PROTOCOLS);
 static ENDS: [&str; 3] = words(&Route::ENDS);
 
 pub(super) static INTERFACE: &[Key] = &[

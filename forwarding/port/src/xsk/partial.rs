@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use wire::checksum::Sum;
-use wire::partial::{self, Kind};
+use wire::partial::{self, ChecksumKind};
 use wire::{ethernet, joined};
 
 use crate::Packet;
@@ -67,12 +67,12 @@ fn finish(packet: &mut Packet) {
     let partial::Partial { field, kind, .. } = partial;
     let parts = parts(packet, &partial);
     match kind {
-        Kind::Internet => {
+        ChecksumKind::Internet => {
             // 0 would say that there is none (RFC 768), and 0xffff is as right.
             let sum = Sum::new().with_parts(parts).finish();
             write(packet, field, if sum == 0 { [0xff; 2] } else { sum.to_be_bytes() });
         }
-        Kind::Crc32c => {
+        ChecksumKind::Crc32c => {
             let sum = parts.fold(0, crc32c::crc32c_append);
             write(packet, field, sum.to_le_bytes());
         }

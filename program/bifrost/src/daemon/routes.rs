@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::control::RouteQuery;
 use crate::control::status::*;
-use mirror::show::{NeighbourLine, RouteFilter, RouteLine, Way};
+use mirror::show::{HopLine, NeighbourLine, RouteFilter, RouteLine};
 
 use super::forwarding::Forwarding;
 use crate::subject::{origins, received};
@@ -116,7 +116,7 @@ fn kind(line: &RouteLine) -> RouteKind {
     }
 }
 
-fn next_hop(way: &Way) -> NextHop {
+fn next_hop(way: &HopLine) -> NextHop {
     NextHop {
         via: way.gateway,
         dev: way.device.clone(),

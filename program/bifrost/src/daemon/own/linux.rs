@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::{Kind, Router};
+use config::{InterfaceKind, Router};
 use import::ip;
 use ipnet::IpNet;
 use mirror::netlink::socket;
@@ -28,8 +28,8 @@ pub(super) struct Linux {
 /// An interface.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Link {
-    /// [`Kind::Ethernet`]: one that cannot be made here.
-    pub kind: Kind,
+    /// [`InterfaceKind::Ethernet`]: one that cannot be made here.
+    pub kind: InterfaceKind,
     /// Whether Bifrost made it.
     pub ours: bool,
     pub up: bool,
@@ -46,7 +46,7 @@ pub(super) struct Link {
 
 impl Link {
     /// One that has just been made.
-    pub fn new(kind: Kind, ours: bool) -> Link {
+    pub fn new(kind: InterfaceKind, ours: bool) -> Link {
         let (alias, addresses) = (String::new(), Vec::new());
         let wireguard = Device::default();
         Link { kind, ours, up: false, mtu: None, mac: None, alias, master: None, wireguard, addresses }
@@ -116,7 +116,7 @@ impl Linux {
         };
         let is_asked = |name: &String, link: &Link| link.ours || asked.wireguard.contains(name);
         let mut secret: Vec<_> = (linux.links.iter_mut())
-            .filter(|(name, link)| link.kind == Kind::Wireguard && is_asked(name, link))
+            .filter(|(name, link)| link.kind == InterfaceKind::Wireguard && is_asked(name, link))
             .collect();
         if !secret.is_empty() {
             let wrong = |error| format!("cannot ask Linux of WireGuard: {error}");
@@ -192,7 +192,7 @@ pub(super) fn ask<T: for<'de> Deserialize<'de>>(words: &[&str]) -> Result<Vec<T>
 fn link(text: &ip::Link) -> Link {
     let given = text.addr_info.iter().filter(|address| address.is_given());
     Link {
-        kind: text.kind().unwrap_or(Kind::Ethernet),
+        kind: text.kind().unwrap_or(InterfaceKind::Ethernet),
         ours: text.group == GROUP.to_string(),
         up: text.is_up(),
         mtu: Some(text.mtu),
@@ -229,7 +229,7 @@ mod tests {
         let text = ADDRESSES.replace(", {}]", "]");
         let link = link(&ip::read::<ip::Link>(text.as_bytes()).unwrap()[0]);
         let (local, remote) = ("192.0.2.1".parse().unwrap(), "192.0.2.7".parse().unwrap());
-        let kind = Kind::Tunnel { mode: "gre", local, remote, key: Some(7), ttl: 0 };
+        let kind = InterfaceKind::Tunnel { mode: "gre", local, remote, key: Some(7), ttl: 0 };
         let addresses = vec!["2001:db8::1/64".parse().unwrap()];
         assert_eq!(link, Link { up: true, mtu: Some(1476), addresses, ..Link::new(kind, true) });
         // What has no name is not understood, and nothing at all is an empty list.

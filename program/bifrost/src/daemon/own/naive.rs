@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chance::Random;
-use config::{Asks, Does, Kind};
+use config::{Asks, Does, InterfaceKind};
 use ipnet::IpNet;
 use mirror::netlink::wireguard::Peer;
 
@@ -47,7 +47,7 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
             let Some(kind) = linux.links.get(master).map(|master| master.kind.clone()) else {
                 return refuse("no master");
             };
-            let bond = matches!(kind, Kind::Bond { .. });
+            let bond = matches!(kind, InterfaceKind::Bond { .. });
             let Some(link) = linux.links.get(name) else { return refuse("it is not there") };
             if link.master.is_some() || bond && link.up {
                 return refuse("it cannot join");
@@ -68,7 +68,9 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
         Step::Bond { name, kind } => {
             let members = names(linux, |link| link.master.as_ref() == Some(name));
             let Some(link) = linux.links.get_mut(name) else { return refuse("it is not there") };
-            let (Kind::Bond { mode: from, .. }, Kind::Bond { mode, .. }) = (&link.kind, kind) else {
+            let (InterfaceKind::Bond { mode: from, .. }, InterfaceKind::Bond { mode, .. }) =
+                (&link.kind, kind)
+            else {
                 return refuse("no bond");
             };
             if from != mode && (link.up || !members.is_empty()) {
@@ -162,18 +164,18 @@ fn take(linux: &mut Linux, step: &Step) -> Result<(), String> {
 }
 
 /// An interface is free of its master; a bond leaves it down, a VRF sets it down and up.
-fn release(linux: &mut Linux, name: &str, master: &Kind) {
+fn release(linux: &mut Linux, name: &str, master: &InterfaceKind) {
     linux.links.get_mut(name).unwrap().master = None;
-    let up = linux.links[name].up && !matches!(master, Kind::Bond { .. });
+    let up = linux.links[name].up && !matches!(master, InterfaceKind::Bond { .. });
     disturb(linux, name, master, up);
 }
 
 /// What its interface's coming or going as a member does: nothing in a bridge, and else it loses
 /// its IPv6 addresses, and is down for a moment if it was up.
-fn disturb(linux: &mut Linux, name: &str, master: &Kind, up: bool) {
+fn disturb(linux: &mut Linux, name: &str, master: &InterfaceKind, up: bool) {
     let was_up = linux.links[name].up;
     match master {
-        Kind::Bridge => return,
+        InterfaceKind::Bridge => return,
         _ if !was_up => lose(linux, name),
         _ => down(linux, name),
     }
@@ -183,7 +185,7 @@ fn disturb(linux: &mut Linux, name: &str, master: &Kind, up: bool) {
 
 /// Whether one goes up and down with what it lies on, and this holds for that.
 fn hangs(link: &Link, parent: impl Fn(&str) -> bool) -> bool {
-    matches!(link.kind, Kind::Vlan { .. }) && link.parent().is_some_and(parent)
+    matches!(link.kind, InterfaceKind::Vlan { .. }) && link.parent().is_some_and(parent)
 }
 
 fn names(linux: &Linux, which: impl Fn(&Link) -> bool) -> Vec<String> {
@@ -221,14 +223,14 @@ fn restore(linux: &mut Linux, name: &str) {
 fn world(random: &mut Random) -> Linux {
     let mut links: BTreeMap<String, Link> = BTreeMap::new();
     for card in ["eth0", "eth1", "eth2"] {
-        links.insert(card.to_owned(), Link::new(Kind::Ethernet, false));
+        links.insert(card.to_owned(), Link::new(InterfaceKind::Ethernet, false));
     }
     for name in ["m0", "m1"] {
         let mode = random.pick(&["802.3ad", "active-backup"]);
         let kinds = [
-            Kind::Bridge,
-            Kind::Bond { mode, lacp_rate: None, miimon: Some(random.below(2) as u32) },
-            Kind::Vrf { table: 1 + random.below(2) as u32 },
+            InterfaceKind::Bridge,
+            InterfaceKind::Bond { mode, lacp_rate: None, miimon: Some(random.below(2) as u32) },
+            InterfaceKind::Vrf { table: 1 + random.below(2) as u32 },
         ];
         if random.one_in(2) {
             links.insert(name.to_owned(), Link::new(kinds[random.below(3)].clone(), true));
@@ -238,14 +240,14 @@ fn world(random: &mut Random) -> Linux {
         let parent = random.pick(parents).to_owned();
         if random.one_in(2) && links.contains_key(&parent) {
             let kind = match random.one_in(3) {
-                true => Kind::Macvlan { parent, mode: random.pick(&["bridge", "private"]) },
-                false => Kind::Vlan { parent, id: 1 + random.below(2) as u16, protocol: "802.1Q" },
+                true => InterfaceKind::Macvlan { parent, mode: random.pick(&["bridge", "private"]) },
+                false => InterfaceKind::Vlan { parent, id: 1 + random.below(2) as u16, protocol: "802.1Q" },
             };
             links.insert(name.to_owned(), Link::new(kind, true));
         }
     }
     if random.one_in(2) {
-        let mut link = Link::new(Kind::Wireguard, true);
+        let mut link = Link::new(InterfaceKind::Wireguard, true);
         link.wireguard.private_key = Some([1 + random.below(2) as u8; 32]);
         link.wireguard.port = random.pick(&[1, 2]);
         let mut nets = vec!["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"];
@@ -265,8 +267,10 @@ fn world(random: &mut Random) -> Linux {
     let mut linux = Linux { links, ..Linux::default() };
     for name in linux.upwards() {
         let parent_up = !hangs(&linux.links[&name], |parent| !linux.links[parent].up);
-        let may_belong =
-            !matches!(linux.links[&name].kind, Kind::Bridge | Kind::Bond { .. } | Kind::Vrf { .. });
+        let may_belong = !matches!(
+            linux.links[&name].kind,
+            InterfaceKind::Bridge | InterfaceKind::Bond { .. } | InterfaceKind::Vrf { .. }
+        );
         let link = linux.links.get_mut(&name).unwrap();
         link.up = parent_up && !random.one_in(4);
         link.mtu = Some(random.pick(&[1400, 1500]));

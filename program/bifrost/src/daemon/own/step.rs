@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{Seek, Write};
 use std::process::Stdio;
 
-use config::{Kind, PrivateKey, PublicKey, Vxlan};
+use config::{InterfaceKind, PrivateKey, PublicKey, Vxlan};
 use ipnet::IpNet;
 use mirror::netlink::socket;
 use mirror::netlink::wireguard::Peer;
@@ -20,7 +20,7 @@ use crate::daemon::tool;
 pub(super) enum Step {
     Make {
         name: String,
-        kind: Kind,
+        kind: InterfaceKind,
         mac: Option<String>,
         ours: bool,
     },
@@ -45,7 +45,7 @@ pub(super) enum Step {
     },
     Bond {
         name: String,
-        kind: Kind,
+        kind: InterfaceKind,
     },
     Mtu {
         name: String,
@@ -177,18 +177,20 @@ fn in_table(key: &Key) -> String {
     if key.table == 254 { String::new() } else { format!(" in table {}", key.table) }
 }
 
-fn told(kind: &Kind) -> String {
+fn told(kind: &InterfaceKind) -> String {
     match kind {
-        Kind::Vlan { parent, id, protocol } => format!("VLAN {id} ({protocol}) on {parent}"),
-        Kind::Bond { mode, .. } => format!("a bond of mode {mode}"),
-        Kind::Vrf { table } => format!("a VRF with table {table}"),
-        Kind::Macvlan { parent, mode } => format!("a macvlan ({mode}) on {parent}"),
-        Kind::Vxlan(vxlan) => {
+        InterfaceKind::Vlan { parent, id, protocol } => format!("VLAN {id} ({protocol}) on {parent}"),
+        InterfaceKind::Bond { mode, .. } => format!("a bond of mode {mode}"),
+        InterfaceKind::Vrf { table } => format!("a VRF with table {table}"),
+        InterfaceKind::Macvlan { parent, mode } => format!("a macvlan ({mode}) on {parent}"),
+        InterfaceKind::Vxlan(vxlan) => {
             let parent = vxlan.parent.as_ref().map(|parent| format!(" on {parent}"));
             let remote = vxlan.remote.map(|remote| format!(" to {remote}"));
             format!("VXLAN {}{}{}", vxlan.vni, parent.unwrap_or_default(), remote.unwrap_or_default())
         }
-        Kind::Tunnel { mode, local, remote, .. } => format!("a tunnel ({mode}) from {local} to {remote}"),
+        InterfaceKind::Tunnel { mode, local, remote, .. } => {
+            format!("a tunnel ({mode}) from {local} to {remote}")
+        }
         other => format!("a {}", other.word()),
     }
 }
@@ -210,7 +212,9 @@ impl Step {
         match self {
             Step::Make { name, kind, mac, ours } => {
                 let on = match kind {
-                    Kind::Vlan { parent, .. } | Kind::Macvlan { parent, .. } => format!(" link {parent}"),
+                    InterfaceKind::Vlan { parent, .. } | InterfaceKind::Macvlan { parent, .. } => {
+                        format!(" link {parent}")
+                    }
                     _ => String::new(),
                 };
                 let mac = mac.as_ref().map_or_else(String::new, |mac| format!(" address {mac}"));
@@ -281,18 +285,18 @@ fn hop(hop: &super::linux::Hop) -> String {
     [gateway, device].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn parameters(kind: &Kind) -> String {
+fn parameters(kind: &InterfaceKind) -> String {
     match kind {
-        Kind::Vlan { id, protocol, .. } => format!("vlan protocol {protocol} id {id}"),
-        Kind::Bond { mode, lacp_rate, miimon } => {
+        InterfaceKind::Vlan { id, protocol, .. } => format!("vlan protocol {protocol} id {id}"),
+        InterfaceKind::Bond { mode, lacp_rate, miimon } => {
             let mut text = format!("bond mode {mode}");
             miimon.iter().for_each(|time| text += &format!(" miimon {time}"));
             let rate = lacp_rate.filter(|_| *mode == "802.3ad");
             rate.iter().for_each(|rate| text += &format!(" lacp_rate {rate}"));
             text
         }
-        Kind::Vrf { table } => format!("vrf table {table}"),
-        Kind::Tunnel { mode, local, remote, key, ttl } => {
+        InterfaceKind::Vrf { table } => format!("vrf table {table}"),
+        InterfaceKind::Tunnel { mode, local, remote, key, ttl } => {
             let key = key.map_or_else(String::new, |key| format!(" key {key}"));
             let ttl = if *ttl == 0 && local.is_ipv4() { "inherit".to_owned() } else { ttl.to_string() };
             let mode = match *mode {
@@ -302,8 +306,8 @@ fn parameters(kind: &Kind) -> String {
             };
             format!("{mode} local {local} remote {remote}{key} ttl {ttl}")
         }
-        Kind::Macvlan { mode, .. } => format!("macvlan mode {mode}"),
-        Kind::Vxlan(Vxlan { vni, local, remote, parent, port, learning }) => {
+        InterfaceKind::Macvlan { mode, .. } => format!("macvlan mode {mode}"),
+        InterfaceKind::Vxlan(Vxlan { vni, local, remote, parent, port, learning }) => {
             let mut text = format!("vxlan id {vni} dstport {port}");
             local.iter().for_each(|local| text += &format!(" local {local}"));
             let word = if remote.is_some_and(|remote| remote.is_multicast()) { "group" } else { "remote" };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use config::{Interface, Kind, Route, RouteTable, Router};
+use config::{Interface, InterfaceKind, Route, RouteTable, Router};
 
 use super::linux::{Hop, Key, Link, Linux, Way};
 use super::rules::Rules;
@@ -33,8 +33,7 @@ pub(super) fn names(router: &Router, name: &str) -> bool {
         let member = it.members.iter().flatten().any(|member| member == name);
         it.name == name || below || member || it.vrf.as_deref() == Some(name)
     };
-    let by =
-        |way: &config::Way| matches!(way, config::Way::Via { device: Some(device), .. } if device == name);
+    let by = |way: &config::RouteAction| matches!(way, config::RouteAction::Via { device: Some(device), .. } if device == name);
     router.interfaces.iter().any(of) || router.routes.iter().any(|route| by(&route.way))
 }
 
@@ -96,11 +95,11 @@ fn make(
     }
     let is = now.links.get(&it.name);
     let kind = match (is, &it.kind) {
-        (None, Kind::Ethernet) => {
+        (None, InterfaceKind::Ethernet) => {
             refused.push(Refused::Absent(it.name.clone()));
             return true;
         }
-        (Some(link), Kind::Ethernet) => link.kind.clone(),
+        (Some(link), InterfaceKind::Ethernet) => link.kind.clone(),
         (Some(link), wanted) => said_of(wanted, &link.kind),
         (None, wanted) => wanted.clone(),
     };
@@ -127,19 +126,21 @@ fn make(
 }
 
 /// Whether the one can become the other without being made anew.
-pub(super) fn same(one: &Kind, other: &Kind) -> bool {
-    let bonds = matches!((one, other), (Kind::Bond { .. }, Kind::Bond { .. }));
+pub(super) fn same(one: &InterfaceKind, other: &InterfaceKind) -> bool {
+    let bonds = matches!((one, other), (InterfaceKind::Bond { .. }, InterfaceKind::Bond { .. }));
     bonds || one == other
 }
 
 /// What is wanted of a bond, and of the rest what it has.
-fn said_of(wanted: &Kind, is: &Kind) -> Kind {
-    let (Kind::Bond { mode, lacp_rate, miimon }, Kind::Bond { lacp_rate: rate, miimon: time, .. }) =
-        (wanted, is)
+fn said_of(wanted: &InterfaceKind, is: &InterfaceKind) -> InterfaceKind {
+    let (
+        InterfaceKind::Bond { mode, lacp_rate, miimon },
+        InterfaceKind::Bond { lacp_rate: rate, miimon: time, .. },
+    ) = (wanted, is)
     else {
         return wanted.clone();
     };
-    Kind::Bond { mode, lacp_rate: lacp_rate.or(*rate), miimon: miimon.or(*time) }
+    InterfaceKind::Bond { mode, lacp_rate: lacp_rate.or(*rate), miimon: miimon.or(*time) }
 }
 
 /// VLANs and their like go with what they lie on.
@@ -175,7 +176,7 @@ fn belong(it: &Interface, router: &Router, to: &mut Linux, refused: &mut Vec<Ref
         }
     }
     let is_vrf = |links: &BTreeMap<String, Link>, name: &str| {
-        links.get(name).is_some_and(|link| matches!(link.kind, Kind::Vrf { .. }))
+        links.get(name).is_some_and(|link| matches!(link.kind, InterfaceKind::Vrf { .. }))
     };
     let master = to.links[&it.name].master.clone();
     let named = |name: &String| router.interfaces.iter().any(|it| it.name == *name);
@@ -211,15 +212,15 @@ pub(super) fn asked_for(
         let usual = if route.to.addr().is_ipv6() { 1024 } else { 0 };
         let metric = route.metric.filter(|metric| *metric > 0).unwrap_or(usual);
         let way = match &route.way {
-            config::Way::End(word) => Way::End(word),
-            config::Way::Via { device: Some(device), .. } if !links.contains_key(device) => {
+            config::RouteAction::End(word) => Way::End(word),
+            config::RouteAction::Via { device: Some(device), .. } if !links.contains_key(device) => {
                 refuse(format!("interface {device}"));
                 continue;
             }
-            config::Way::Via { gateways, device } if gateways.is_empty() => {
+            config::RouteAction::Via { gateways, device } if gateways.is_empty() => {
                 Way::Via(vec![Hop { gateway: None, device: device.clone() }])
             }
-            config::Way::Via { gateways, device } => {
+            config::RouteAction::Via { gateways, device } => {
                 let hop = |gateway: &IpAddr| Hop { gateway: Some(*gateway), device: device.clone() };
                 Way::Via(gateways.iter().map(hop).collect())
             }
@@ -234,7 +235,7 @@ pub(super) fn number<'t>(table: &'t RouteTable, links: &BTreeMap<String, Link>) 
     match table {
         RouteTable::Number(number) => Ok(*number),
         RouteTable::Vrf(vrf) => match links.get(vrf).map(|link| &link.kind) {
-            Some(Kind::Vrf { table }) => Ok(*table),
+            Some(InterfaceKind::Vrf { table }) => Ok(*table),
             _ => Err(vrf),
         },
     }
@@ -244,7 +245,7 @@ pub(super) fn number<'t>(table: &'t RouteTable, links: &BTreeMap<String, Link>) 
 pub(super) fn warnings(router: &Router) -> Vec<String> {
     let mut warnings = Vec::new();
     for route in &router.routes {
-        let config::Way::Via { gateways, device: Some(device) } = &route.way else { continue };
+        let config::RouteAction::Via { gateways, device: Some(device) } = &route.way else { continue };
         let named = router.interfaces.iter().find(|it| it.name == *device);
         let Some(addresses) = named.and_then(|it| it.addresses.as_ref()) else { continue };
         for gateway in gateways {
@@ -268,7 +269,7 @@ mod tests {
         Router::read("router.toml", &text, &Machine::this()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
     }
 
-    fn linux(links: &[(&str, Kind, bool)]) -> Linux {
+    fn linux(links: &[(&str, InterfaceKind, bool)]) -> Linux {
         let links = links.iter().map(|(name, kind, ours)| {
             let link = Link { up: true, mtu: Some(1500), ..Link::new(kind.clone(), *ours) };
             ((*name).to_owned(), link)
@@ -279,9 +280,9 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named_and_the_rest_is_made() {
         let now = linux(&[
-            ("eth0", Kind::Ethernet, false),
-            ("theirs", Kind::Bridge, false),
-            ("old", Kind::Dummy, true),
+            ("eth0", InterfaceKind::Ethernet, false),
+            ("theirs", InterfaceKind::Bridge, false),
+            ("old", InterfaceKind::Dummy, true),
         ]);
         let file = file(
             "[interface.gone]\nmtu = 1400\n\
@@ -310,14 +311,14 @@ mod tests {
 
     #[test]
     fn a_list_is_whole_and_what_is_not_said_stays() {
-        let vrf = Kind::Vrf { table: 7 };
+        let vrf = InterfaceKind::Vrf { table: 7 };
         let mut now = linux(&[
-            ("eth0", Kind::Ethernet, false),
-            ("eth1", Kind::Ethernet, false),
-            ("eth2", Kind::Ethernet, false),
-            ("lan", Kind::Bridge, true),
+            ("eth0", InterfaceKind::Ethernet, false),
+            ("eth1", InterfaceKind::Ethernet, false),
+            ("eth2", InterfaceKind::Ethernet, false),
+            ("lan", InterfaceKind::Bridge, true),
             ("red", vrf, true),
-            ("theirs", Kind::Bridge, false),
+            ("theirs", InterfaceKind::Bridge, false),
         ]);
         let belongs = [("eth0", "lan"), ("eth1", "red"), ("eth2", "theirs")];
         for (name, master) in belongs {

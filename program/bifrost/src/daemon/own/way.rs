@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use config::Kind;
+use config::InterfaceKind;
 
 use super::linux::{Key, Link, Linux, Way};
 use super::step::{How, Step};
@@ -80,7 +80,7 @@ impl Walk<'_> {
     /// What lies on one, and goes up and down with it.
     fn hanging(&self, name: &str) -> Vec<String> {
         let mut above = self.above(name);
-        above.retain(|above| matches!(self.now[above].kind, Kind::Vlan { .. }));
+        above.retain(|above| matches!(self.now[above].kind, InterfaceKind::Vlan { .. }));
         above
     }
 
@@ -91,11 +91,13 @@ impl Walk<'_> {
 
     /// Linux has taken an interface from its master: a bond leaves it down, a VRF sets it down and
     /// up.
-    fn released(&mut self, name: &str, master: &Kind) {
+    fn released(&mut self, name: &str, master: &InterfaceKind) {
         match master {
-            Kind::Bond { .. } if self.now.get(name).is_some_and(|link| link.up) => self.went_down(name),
-            Kind::Bond { .. } => self.disturb(name),
-            Kind::Vrf { .. } => self.cycle(name),
+            InterfaceKind::Bond { .. } if self.now.get(name).is_some_and(|link| link.up) => {
+                self.went_down(name)
+            }
+            InterfaceKind::Bond { .. } => self.disturb(name),
+            InterfaceKind::Vrf { .. } => self.cycle(name),
             _ => {}
         }
         self.now.entry(name.to_owned()).and_modify(|link| link.master = None);
@@ -140,7 +142,7 @@ impl Walk<'_> {
         let wanted = &self.to.links[name];
         let Link { kind, mac, ours, .. } = wanted;
         let below = wanted.parent().is_none_or(|parent| self.now.contains_key(parent));
-        if self.now.contains_key(name) || *kind == Kind::Ethernet || !below {
+        if self.now.contains_key(name) || *kind == InterfaceKind::Ethernet || !below {
             return;
         }
         let (kind, ours) = (kind.clone(), *ours);
@@ -152,8 +154,10 @@ impl Walk<'_> {
     fn change_bonds(&mut self) {
         for (name, wanted) in &self.to.links {
             let Some(link) = self.now.get(name).filter(|link| link.kind != wanted.kind) else { continue };
-            let (Kind::Bond { mode: from, lacp_rate: slow, .. }, Kind::Bond { mode, lacp_rate, .. }) =
-                (&link.kind, &wanted.kind)
+            let (
+                InterfaceKind::Bond { mode: from, lacp_rate: slow, .. },
+                InterfaceKind::Bond { mode, lacp_rate, .. },
+            ) = (&link.kind, &wanted.kind)
             else {
                 continue;
             };
@@ -174,7 +178,7 @@ impl Walk<'_> {
 
     fn step_leave(&mut self, name: &str) {
         let Some(master) = self.now.get(name).and_then(|link| link.master.clone()) else { return };
-        let kind = self.now.get(&master).map_or(Kind::Ethernet, |master| master.kind.clone());
+        let kind = self.now.get(&master).map_or(InterfaceKind::Ethernet, |master| master.kind.clone());
         self.steps.push(Step::Leave { name: name.to_owned(), master });
         self.released(name, &kind);
     }
@@ -194,16 +198,16 @@ impl Walk<'_> {
             if self.now.get(name).is_none_or(|link| link.master.as_ref() == Some(master)) {
                 continue;
             }
-            if matches!(kind, Kind::Bond { .. }) {
+            if matches!(kind, InterfaceKind::Bond { .. }) {
                 self.down(name, Some(format!("it joins the bond {master}")));
             }
             self.steps.push(Step::Join { name: name.clone(), master: master.clone() });
             match kind {
-                Kind::Bond { .. } => {
+                InterfaceKind::Bond { .. } => {
                     self.disturb(name);
                     self.came_up(name);
                 }
-                Kind::Vrf { .. } => self.cycle(name),
+                InterfaceKind::Vrf { .. } => self.cycle(name),
                 _ => {}
             }
             self.now.entry(name.clone()).and_modify(|link| link.master = Some(master.clone()));

@@ -38,6 +38,7 @@ mod addresses_come_by_dhcp;
 mod an_element_of_ones_own_runs_in_the_router;
 mod an_upgrade_loses_nothing;
 mod another_router_takes_over;
+mod bfd_sessions_are_authenticated;
 mod bfd_sessions_of_frr_are_run_here;
 mod bgp_learnt_routes_forward;
 mod bridged_hosts_pass_filter_and_translation;

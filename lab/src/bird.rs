@@ -1,4 +1,4 @@
-//! BIRD on a host: another implementation of BGP, to learn routes from.
+//! BIRD on a host: another implementation of BGP, to learn routes from, and of BFD.
 
 use std::{fmt::Write, fs, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -9,6 +9,7 @@ use crate::{Host, LabError, Process, Result, wait_for};
 /// A running BIRD.
 pub struct Bird {
     host: Host,
+    config: PathBuf,
     socket: PathBuf,
     _process: Process,
 }
@@ -29,10 +30,15 @@ pub struct Speaker<'a> {
 impl Bird {
     /// Starts BIRD and waits until it answers; sessions come up afterwards ([`Bird::established`]).
     pub fn start(host: &Host, speaker: &Speaker<'_>) -> Result<Bird> {
+        Bird::start_with(host, &render(speaker))
+    }
+
+    /// The same with a configuration of one's own.
+    pub fn start_with(host: &Host, text: &str) -> Result<Bird> {
         let folder = host.folder().join("bird");
         fs::create_dir(&folder).map_err(LabError::io("bird's folder"))?;
         let (config, socket) = (folder.join("bird.conf"), folder.join("bird.ctl"));
-        fs::write(&config, render(speaker)).map_err(LabError::io("bird.conf"))?;
+        fs::write(&config, text).map_err(LabError::io("bird.conf"))?;
         let mut command = host.command("/usr/sbin/bird");
         command.arg("-f").arg("-c").arg(&config).arg("-s").arg(&socket).arg("-P").arg(folder.join("pid"));
         let mut process = host.spawn("bird", command)?;
@@ -41,7 +47,21 @@ impl Bird {
             None if socket.exists() => Ok(()),
             None => Err("no control socket yet".to_owned()),
         })?;
-        Ok(Bird { host: host.clone(), socket, _process: process })
+        Ok(Bird { host: host.clone(), config, socket, _process: process })
+    }
+
+    /// Gives it another configuration.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        fs::write(&self.config, text).map_err(LabError::io("bird.conf"))?;
+        let said = self.host.run(&format!("/usr/sbin/birdc -s {} configure", self.socket.display()))?;
+        match said.contains("Reconfigur") {
+            true => Ok(()),
+            false => Err(LabError::Output {
+                program: "birdc configure".to_owned(),
+                expected: "no error",
+                got: said,
+            }),
+        }
     }
 
     /// Asks it something, as `birdc` would.

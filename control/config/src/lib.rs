@@ -49,7 +49,7 @@ mod virtual_router;
 mod wireguard;
 
 pub use api::{Api, Identity, Role, Token, fuzz_tokens};
-pub use bfd::Bfd;
+pub use bfd::{Bfd, BfdKeys};
 pub use client::{Client6, Delegated, DhcpClient};
 pub use cores::Cores;
 pub use dhcp_relay::DhcpRelay;

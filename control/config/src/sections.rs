@@ -182,7 +182,7 @@ fn root_of(
             .value("discovery")
             .map(|value| discoveries(page, value, &virtual_ones))
             .unwrap_or_default(),
-        bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s)),
+        bfd: root.section(page, "bfd", "[bfd]").and_then(|s| bfd(page, s, files)),
         sharing: root.section(page, "sharing", "[sharing]").and_then(|s| sharing(page, s, files)),
         repairs: root.value("repair").map(|value| repairs(page, value)).unwrap_or_default(),
         system: root.section(page, "system", "[system]").map(|s| system(page, s, files)).unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! Control packets (RFC 5880, section 4.1): 24 bytes in a datagram of UDP.
+//! Control packets (RFC 5880, section 4.1): 24 bytes in a datagram of UDP, and behind them a
+//! section that shows who sent them, if the session is authenticated.
 
 /// The port of sessions with a neighbour on the link (RFC 5881, section 4).
 pub const PORT: u16 = 3784;
@@ -105,7 +106,28 @@ pub struct Control {
     pub min_echo_rx: u32,
 }
 
-/// Why a packet is discarded (RFC 5880, section 6.8.6).
+/// A packet as it was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// What it says.
+    pub control: Control,
+    /// As long as it says that it is; 24 bytes at least.
+    bytes: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What stands behind the first 24 bytes, if the packet says that it is authenticated.
+    pub(crate) fn authentication(&self) -> Option<&'a [u8]> {
+        (self.bytes[1] & AUTHENTICATED != 0).then(|| &self.bytes[LENGTH..])
+    }
+}
+
+/// Why a packet is discarded, whatever session it is for (RFC 5880, section 6.8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// Its length, or the one it says.
@@ -126,9 +148,6 @@ pub enum Wrong {
     /// It is for no session that is known.
     #[error("it names no session, and does not begin one")]
     NoSession,
-    /// It has a signature, which nobody here can judge.
-    #[error("it is authenticated, and the session is not")]
-    Authenticated,
     /// It asks and answers at once.
     #[error("it has both poll and final set")]
     PollAndFinal,
@@ -138,18 +157,13 @@ pub enum Wrong {
 ///
 /// # Errors
 /// Why it is to be discarded.
-pub fn parse(bytes: &[u8]) -> Result<Control, Wrong> {
+pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Wrong> {
     let fixed: &[u8; LENGTH] = bytes.first_chunk().ok_or(Wrong::Length)?;
     let [first, second, multiplier, length, ..] = *fixed;
     if first >> 5 != VERSION {
         return Err(Wrong::Version(first >> 5));
     }
-    if usize::from(length) < LENGTH || usize::from(length) > bytes.len() {
-        return Err(Wrong::Length);
-    }
-    if second & AUTHENTICATED != 0 {
-        return Err(Wrong::Authenticated);
-    }
+    let bytes = bytes.get(..length.into()).filter(|bytes| bytes.len() >= LENGTH).ok_or(Wrong::Length)?;
     if multiplier == 0 {
         return Err(Wrong::Multiplier);
     }
@@ -181,11 +195,11 @@ pub fn parse(bytes: &[u8]) -> Result<Control, Wrong> {
     if control.yours == 0 && matches!(state, State::Init | State::Up) {
         return Err(Wrong::NoSession);
     }
-    Ok(control)
+    Ok(Packet { control, bytes })
 }
 
 impl Control {
-    /// Writes it.
+    /// Writes it, without authentication.
     pub fn emit(&self) -> [u8; LENGTH] {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.poll, POLL)
@@ -205,6 +219,12 @@ impl Control {
     }
 }
 
+/// Has the first bytes of a packet say that a section follows, up to `length` bytes in all.
+pub(crate) fn mark_authenticated(bytes: &mut [u8], length: usize) {
+    bytes[1] |= AUTHENTICATED;
+    bytes[3] = length as u8;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_read_and_written() {
-        let control = parse(&CAPTURED).unwrap();
+        let control = parse(&CAPTURED).unwrap().control;
         assert_eq!((control.state, control.independent, control.multiplier), (State::Up, true, 3));
         assert_eq!((control.mine, control.yours), (0x1234_5678, 7));
         assert_eq!((control.min_tx, control.min_rx, control.min_echo_rx), (10_000, 10_000, 50_000));
@@ -238,14 +258,13 @@ mod tests {
         assert_eq!(parse(&with(0, 0x40)), Err(Wrong::Version(2)));
         assert_eq!(parse(&with(2, 0)), Err(Wrong::Multiplier));
         assert_eq!(parse(&with(1, 0xc1)), Err(Wrong::Multipoint));
-        assert_eq!(parse(&with(1, 0xc4)), Err(Wrong::Authenticated));
         assert_eq!(parse(&with(1, 0xf0)), Err(Wrong::PollAndFinal));
         assert_eq!(parse(&[&CAPTURED[..4], &[0; 4], &CAPTURED[8..]].concat()), Err(Wrong::NoSender));
         assert_eq!(parse(&with(11, 0)), Err(Wrong::NoSession));
         // Who is down may begin one.
         let mut down = with(11, 0);
         down[1] = 0x40;
-        assert_eq!(parse(&down).map(|control| control.state), Ok(State::Down));
+        assert_eq!(parse(&down).map(|packet| packet.control.state), Ok(State::Down));
     }
 
     proptest! {

@@ -398,7 +398,7 @@ mod tests {
                         self.sent[end].push(self.now);
                         if !self.cut[end] {
                             // What is sent is what is read.
-                            let read = crate::packet::parse(&control.emit()).unwrap();
+                            let read = crate::packet::parse(&control.emit()).unwrap().control;
                             assert_eq!(read, control);
                             self.under_way.push((self.now + MILLI / 10, 1 - end, read));
                         }

@@ -208,7 +208,27 @@ pub(super) static DHCP_RELAY: &[Key] = &[
 pub(super) static BFD: &[Key] = &[
     text("frr", What::Endpoint, "where FRR's bfdd listens, on this machine").or("\"127.0.0.1:50700\""),
     list("users", What::Account, "whose bfdd is believed, besides root's").or("[\"frr\"]"),
+    key(
+        "peer",
+        Shape::Named { names: What::Gateway, keys: BFD_PEER },
+        "whose sessions are authenticated, by address",
+    ),
 ];
+
+static BFD_PEER: &[Key] = &[key(
+    "keys",
+    Shape::Listed { by: "id", keys: BFD_KEY, inline: true },
+    "packets are signed by the first, and believed by each",
+)
+.needed()];
+
+static BFD_KEY: &[Key] = &[
+    number("id", 0, 255, "by which packets name it, the same at both ends").needed(),
+    word("type", &BFD_KINDS, "what packets show of it, the same at both ends").needed(),
+    text("key", What::Secret, "the key itself: 16 bytes at most, 20 for SHA1").needed(),
+];
+
+static BFD_KINDS: [&str; bfd::Kind::NAMED.len()] = words(&bfd::Kind::NAMED);
 
 pub(super) static SHARING: &[Key] = &[
     text("listen", What::Address, "this router's address towards the other one").needed(),

@@ -53,6 +53,18 @@ pub struct BfdSession {
     pub sent: u64,
     /// Packets that came from elsewhere, or from too far.
     pub discarded: u64,
+    /// What its packets show of its key: `sha1`; none: it is not authenticated.
+    #[serde(default)]
+    pub authentication: Option<String>,
+    /// By which number they name the key.
+    #[serde(default)]
+    pub key_id: Option<u8>,
+    /// Packets of its peer's address that were not authentic.
+    #[serde(default)]
+    pub refused: u64,
+    /// Why the last of them was not.
+    #[serde(default)]
+    pub refused_why: Option<String>,
     /// How often the state was another.
     pub changes: u64,
     /// How long it has been as it is.
@@ -109,6 +121,12 @@ impl Subject for Option<BfdStatus> {
             }
             if one.discarded > 0 {
                 remarks.push(format!("{} discarded", count(one.discarded)));
+            }
+            if let (Some(kind), Some(id)) = (&one.authentication, one.key_id) {
+                remarks.push(format!("{kind} by key {id}"));
+            }
+            if let Some(why) = &one.refused_why {
+                remarks.push(format!("authentication failed {} times: {why}", count(one.refused)));
             }
             table.row(vec![
                 one.peer.to_string(),

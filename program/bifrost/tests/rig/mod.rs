@@ -486,6 +486,10 @@ fn sessions() -> BfdStatus {
         received: 1200,
         sent: 1190,
         discarded: 0,
+        authentication: Some("meticulous-sha1".into()),
+        key_id: Some(1),
+        refused: 0,
+        refused_why: None,
         changes: 2,
         since_seconds: 90,
         stuck: None,
@@ -500,6 +504,10 @@ fn sessions() -> BfdStatus {
         sends_every_us: Some(1_000_000),
         detects_after_us: 0,
         discarded: 3,
+        authentication: None,
+        key_id: None,
+        refused: 12,
+        refused_why: Some("it is authenticated, and this end has no key for the session".into()),
         stuck: Some("it has no socket: No such device".into()),
         ..up.clone()
     };

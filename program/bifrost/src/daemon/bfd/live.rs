@@ -1,12 +1,13 @@
 //! A session as its thread has it: with what it is for, its way out, and its counters.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bfd::frr::{Counters, Wanted};
 use bfd::packet::{PORT, PORT_MULTIHOP};
-use bfd::{Action, Control, Session, Settings, State, Time};
+use bfd::{Action, Authentication, Key, Packet, Refused, Session, Settings, State, Time};
 use chance::Random;
+use config::Bfd as Plan;
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 
@@ -29,6 +30,11 @@ pub(super) struct Live {
     counters: Counters,
     /// Packets for it that were not its neighbour's, or came from too far.
     discarded: u64,
+    authentication: Authentication,
+    /// Packets that were not authentic, and why the last of them was not.
+    refused: (u64, Option<Refused>),
+    /// The log has that some are not, since the session last came up.
+    refusal_logged: bool,
     /// The state that the log has.
     logged: State,
     changes: u64,
@@ -60,6 +66,9 @@ impl Live {
             way,
             counters: Counters::default(),
             discarded: 0,
+            authentication: Authentication::new(Vec::new(), first_sequence_number()),
+            refused: (0, None),
+            refusal_logged: false,
             logged: State::Down,
             changes: 0,
             since: now,
@@ -75,6 +84,12 @@ impl Live {
             Way::Runs(session, _) => Some(session),
             Way::Waits(..) => None,
         }
+    }
+
+    /// Has the keys of a plan.
+    pub(super) fn authenticate(&mut self, plan: &Plan) {
+        let interface = Some(self.wanted.interface.as_str()).filter(|name| !name.is_empty());
+        self.authentication.set(plan.keys(self.wanted.peer, interface).to_vec());
     }
 
     pub(super) fn counters(&self) -> Counters {
@@ -154,15 +169,28 @@ impl Live {
     }
 
     /// A packet for it. Whether bfdd is to be told.
-    pub(super) fn hear(&mut self, control: &Control, from: IpAddr, hops: u8, now: Time) -> bool {
+    pub(super) fn hear(&mut self, packet: &Packet, from: IpAddr, hops: u8, now: Time) -> bool {
         let Way::Runs(session, _) = &mut self.way else { return false };
         if from != self.wanted.peer || hops < self.wanted.least_ttl {
             self.discarded += 1;
             return false;
         }
+        if let Err(why) = self.authentication.check(packet, now) {
+            self.refuse(why);
+            return false;
+        }
         self.counters.received += 1;
-        let actions = session.hear(control, now);
+        let actions = session.hear(&packet.control, now);
+        self.authentication.remember(now + session.detection_time() * 2);
         self.act(actions, now)
+    }
+
+    fn refuse(&mut self, why: Refused) {
+        self.refused = (self.refused.0 + 1, Some(why));
+        // Strangers may send as many as they like.
+        if !std::mem::replace(&mut self.refusal_logged, true) {
+            warn!("bfd {}: a packet is refused: {why}", self.wanted.peer);
+        }
     }
 
     /// Another configuration. False: it has to begin anew.
@@ -185,7 +213,10 @@ impl Live {
         let mut tells = false;
         for action in actions {
             match action {
-                Action::Send(control) => self.counters.sent += u64::from(sender.send(&control.emit())),
+                Action::Send(control) => {
+                    let packet = self.authentication.sign(&control);
+                    self.counters.sent += u64::from(sender.send(&packet));
+                }
                 Action::Tell => tells = true,
             }
         }
@@ -194,7 +225,10 @@ impl Live {
             let Wanted { peer, interface, .. } = &self.wanted;
             let of = if interface.is_empty() { String::new() } else { format!(" ({interface})") };
             match state {
-                State::Up => info!("bfd {peer}{of}: up"),
+                State::Up => {
+                    info!("bfd {peer}{of}: up");
+                    self.refusal_logged = false;
+                }
                 State::Init => {}
                 State::Down | State::AdminDown => {
                     warn!("bfd {peer}{of}: {}: {}", state.name(), session.diagnostic().words());
@@ -252,6 +286,10 @@ impl Live {
             received: self.counters.received,
             sent: self.counters.sent,
             discarded: self.discarded,
+            authentication: self.authentication.signs_by().map(|key| key.kind().name().to_owned()),
+            key_id: self.authentication.signs_by().map(Key::id),
+            refused: self.refused.0,
+            refused_why: self.refused.1.map(|why| why.to_string()),
             changes: self.changes,
             since_seconds: now.saturating_sub(self.since).as_secs(),
             stuck: match &self.way {
@@ -260,4 +298,10 @@ impl Live {
             },
         }
     }
+}
+
+/// By the clock: see the crate's `Authentication`.
+fn first_sequence_number() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u32
 }

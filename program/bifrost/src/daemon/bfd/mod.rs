@@ -30,7 +30,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use config::{Bfd as Plan, Repair};
+use config::{Bfd as Plan, BfdKeys, Repair};
 use tracing::{info, warn};
 
 use super::control::Door;
@@ -67,8 +67,9 @@ impl Bfd {
         let control = &forwarding.router.control.socket;
         let place = process::place(control);
         let told = match plan {
-            Some(Plan { frr, users }) => {
-                process::tell(&place, &Request::Follow { frr: *frr, users: users.clone() })
+            Some(Plan { frr, users, peers }) => {
+                let (users, peers) = (users.clone(), peers.clone());
+                process::tell(&place, &Request::Follow { frr: *frr, users, peers })
             }
             None if self.told.as_ref().is_some_and(|(_, told)| told.is_none()) => Ok(()),
             None => process::tell(&place, &Request::End),
@@ -159,11 +160,32 @@ fn start(control: &Path) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
 }
 
+/// What another file does to the keys of sessions.
+fn keys(before: Option<&Plan>, after: Option<&Plan>) -> Vec<String> {
+    let of = |plan: Option<&Plan>| plan.map(|plan| plan.peers.clone()).unwrap_or_default();
+    let (before, after) = (of(before), of(after));
+    let is =
+        |one: &BfdKeys, other: &BfdKeys| (one.address, &one.interface) == (other.address, &other.interface);
+    let named = |it: &BfdKeys| match &it.interface {
+        Some(interface) => format!("[bfd]: sessions with {}%{interface}", it.address),
+        None => format!("[bfd]: sessions with {}", it.address),
+    };
+    let new = after.iter().filter(|it| !before.contains(it)).map(|it| {
+        match before.iter().any(|other| is(it, other)) {
+            true => format!("{} have other keys", named(it)),
+            false => format!("{} are authenticated", named(it)),
+        }
+    });
+    let gone = before.iter().filter(|it| !after.iter().any(|other| is(it, other)));
+    new.chain(gone.map(|it| format!("{} are not authenticated any more", named(it)))).collect()
+}
+
 impl Section for Bfd {
     fn effects(&self, change: &Change) -> Vec<String> {
         let (before, after) = (&change.before, &change.after);
         let sessions = match (&before.bfd, &after.bfd) {
             (before, after) if before == after => None,
+            (Some(before), Some(plan)) if before.has_sessions_of(plan) => None,
             (_, Some(plan)) => Some(format!("[bfd]: sessions of FRR's bfdd at {} are run here", plan.frr)),
             (_, None) => Some("[bfd]: sessions of FRR's are not run any more".to_owned()),
         };
@@ -174,7 +196,8 @@ impl Section for Bfd {
         };
         let gone = of(&after.repairs, &before.repairs, "has no backup any more:");
         let new = of(&before.repairs, &after.repairs, "has the backup");
-        sessions.into_iter().chain(gone).chain(new).collect()
+        let keys = keys(before.bfd.as_ref(), after.bfd.as_ref());
+        sessions.into_iter().chain(keys).chain(gone).chain(new).collect()
     }
 
     fn prepare(&mut self, _: &mut Change, _: &mut Forwarding) -> Result<(), String> {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use config::Bfd as Plan;
+use config::{Bfd as Plan, BfdKeys};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
@@ -31,15 +31,21 @@ use crate::subject::BfdStatus;
 
 /// How long who asks may take, and the thread of the sessions to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest request.
-const LONGEST: u64 = 64 * 1024;
+/// Longest request: as many keys as a file may have, and some more.
+const LONGEST: u64 = 256 * 1024;
 
 /// What the process is told, a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Run the sessions of the bfdd that listens there, if it is root's or of one of these users.
-    Follow { frr: SocketAddr, users: Vec<String> },
+    /// Run the sessions of the bfdd that listens there, if it is root's or of one of these users,
+    /// and authenticate those of some peers.
+    Follow {
+        frr: SocketAddr,
+        users: Vec<String>,
+        #[serde(default)]
+        peers: Vec<BfdKeys>,
+    },
     /// Say how they are: a [`BfdStatus`].
     Status,
     /// Say whom sessions reach, and from then on each change, until the daemon goes: a
@@ -119,7 +125,7 @@ fn serve(mut stream: UnixStream, orders: &Orders<Order>, place: &Path) -> io::Re
     let mut line = String::new();
     BufReader::new((&stream).take(LONGEST)).read_line(&mut line)?;
     match serde_json::from_str(&line)? {
-        Request::Follow { frr, users } => drop(orders.tell(Order::Follow(Plan { frr, users }))),
+        Request::Follow { frr, users, peers } => drop(orders.tell(Order::Follow(Plan { frr, users, peers }))),
         Request::Status => {
             let status = orders.ask(Order::Status).recv_timeout(PATIENCE).map_err(io::Error::other)?;
             stream.write_all((serde_json::to_string(&status)? + "\n").as_bytes())?;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bfd::frr::{self, Message, Wanted};
-use bfd::{Control, Time, packet};
+use bfd::{Packet, Time, packet};
 use chance::Random;
 use config::Bfd as Plan;
 use tracing::{info, warn};
@@ -115,7 +115,9 @@ impl Runner {
     }
 
     fn follow(&mut self, plan: Plan) {
-        if self.plan.as_ref() == Some(&plan) {
+        if self.plan.as_ref().is_some_and(|own| own.has_sessions_of(&plan)) {
+            self.sessions.values_mut().for_each(|live| live.authenticate(&plan));
+            self.plan = Some(plan);
             return;
         }
         let now = self.now();
@@ -227,10 +229,14 @@ impl Runner {
 
     fn add(&mut self, wanted: Wanted) {
         let (now, id) = (self.now(), wanted.settings.id);
+        // Invariant: nothing is heard of bfdd without a plan that says where it is.
+        let Some(plan) = &self.plan else { return };
         if self.sessions.get_mut(&id).is_none_or(|live| !live.set(&wanted, now)) {
-            self.end(id);
             let random = self.random.next();
-            self.sessions.insert(id, Live::new(wanted, now, random));
+            let mut live = Live::new(wanted, now, random);
+            live.authenticate(plan);
+            self.end(id);
+            self.sessions.insert(id, live);
             // At once: who was heard until now by bfdd is not to be missed.
             self.pass();
             self.listen();
@@ -287,16 +293,16 @@ impl Runner {
                 };
                 let Some(heard) = heard else { continue };
                 match packet::parse(&buffer[..heard.length]) {
-                    Ok(control) => self.judge(&place, heard.from, heard.hops, &control),
+                    Ok(packet) => self.judge(&place, heard.from, heard.hops, &packet),
                     Err(_) => self.strays += 1,
                 }
             }
         }
     }
 
-    fn judge(&mut self, place: &Place, from: IpAddr, hops: u8, control: &Control) {
+    fn judge(&mut self, place: &Place, from: IpAddr, hops: u8, packet: &Packet) {
         let now = self.now();
-        let found = match control.yours {
+        let found = match packet.control.yours {
             0 => self.sessions.values_mut().find(|live| live.is_for(place, from)),
             id => self.sessions.get_mut(&id).filter(|live| live.hears_at(place)),
         };
@@ -304,7 +310,7 @@ impl Runner {
             self.strays += 1;
             return;
         };
-        let tells = live.hear(control, from, hops, now);
+        let tells = live.hear(packet, from, hops, now);
         tell(&mut self.connection, live, tells);
     }
 

@@ -1,7 +1,8 @@
 //! IP tunnels of Linux's (GRE, with and without a key, IPIP and 6in4) are made and opened by the
 //! plane: the same frames leave with the same bytes as by Linux, in both lanes, but for the
 //! identification that each sender chooses. Tunnels come, change and go while packets pass;
-//! a path that is narrower than it seems is found; what the plane does not do, Linux does.
+//! a path that is narrower than it seems is found; the router's own rules hold for what is in them
+//! and for their headers; what the plane does not do, Linux does.
 //!
 //! ```text
 //!   left ---------------------- router ============ far
@@ -223,6 +224,67 @@ impl Tunnels {
         frames
     }
 
+    /// The router's own rules: for what is in tunnels, and for the packets that these are made of.
+    fn are_judged(&mut self, names: &[&str]) {
+        let workers = CONFIGURATION.replace("express", "worker");
+        let configure = |rules: &str| {
+            self.router.configure(&format!("{workers}{rules}")).unwrap();
+            self.router.ask("reload").unwrap();
+        };
+        let stateful = |headers: &str| {
+            let input = ["accept state established", headers, "accept in left", "accept in right proto 1"];
+            let input = input.iter().filter(|rule| !rule.is_empty());
+            let input: Vec<String> = input.map(|rule| format!("{rule:?}")).collect();
+            format!(
+                "[filter]\ninput.policy = \"drop\"\ninput.rules = [{}]
+                 forward.policy = \"drop\"\nforward.rules = [\"accept state established\", \"accept in left\"]\n",
+                input.join(", ")
+            )
+        };
+        // A first packet from the other end would not pass: Linux knows which ones are not.
+        configure(&stateful(""));
+        self.is_left(names);
+        let why = self.shown("one")["why"].as_str().unwrap_or_default().to_owned();
+        assert!(why.contains("come in") && why.contains("policy of chain input"), "{why}");
+        self.reachable();
+        configure(&stateful("accept proto 4,41,47 from 10.2.0.2"));
+        self.is_adopted(names);
+        self.reachable();
+        self.passes_by_workers("10.9.1.1", 100);
+        // Nobody behind a tunnel may begin a flow.
+        let from_there = "ping -q -c 2 -W 1 -I 10.9.1.1 10.1.0.2";
+        assert!(self.far.run(from_there).is_err(), "what no rule accepts came through");
+        // Translated into the address that the router has in the tunnel.
+        let masquerade = "[[nat.rule]]\nname = \"by\"\ntype = \"masquerade\"\nout = [\"one\", \"right\"]\n";
+        configure(masquerade);
+        self.is_adopted(names);
+        let host = self.router.host();
+        self.far.run("ip route add 172.16.1.0/30 dev one").unwrap();
+        let mut capture = Capture::start(&self.far, "one", "icmp and src 172.16.1.1").unwrap();
+        self.left.reaches("10.9.1.1", Duration::from_secs(15)).unwrap();
+        self.passes_by_workers("10.9.1.1", 100);
+        capture.has_caught(100, Duration::from_secs(5)).unwrap();
+        capture.stop().unwrap();
+        // By another address than their own.
+        host.run("ip address add 10.2.0.77/32 dev right").unwrap();
+        configure("[[nat.rule]]\nname = \"own\"\ntype = \"source\"\nout = \"right\"\npool = \"10.2.0.77\"\n");
+        self.is_left(names);
+        let why = self.shown("one")["why"].as_str().unwrap_or_default().to_owned();
+        assert!(why.contains("leave") && why.contains("[nat]"), "{why}");
+        configure("");
+        self.is_adopted(names);
+        self.reachable();
+    }
+
+    /// Workers forward what is asked and answered, so many times.
+    fn passes_by_workers(&self, address: &str, count: u64) {
+        let before = self.router.host().linux_forwarded().unwrap();
+        let said = self.left.run(&format!("ping -q -c {count} -i 0.02 -W 5 {address}")).unwrap();
+        assert!(said.contains(" 0% packet loss"), "{address}: {said}");
+        let by_linux = self.router.host().linux_forwarded().unwrap() - before;
+        assert!(by_linux < count / 4, "Linux forwarded {by_linux} of {count}");
+    }
+
     /// Makes the frames of both hosts.
     fn prepare(&self) {
         for (host, by, script) in [(&self.left, "left", OUT), (&self.far, "right", IN)] {
@@ -365,13 +427,7 @@ sendp(Ether(dst='{gateway}') / IP(src='10.2.0.2', dst='10.2.0.1') / ICMP(type=3,
     pinged("10.9.1.1", 3);
     host.run("ip rule del pref 100").unwrap();
     net.is_adopted(&names);
-    // The router's own filter has not seen the flow of a header that workers make.
-    let stateful = "[filter]\ninput.policy = \"drop\"\ninput.rules = [\"accept state established\", \"accept in left\"]\n";
-    let workers = CONFIGURATION.replace("express", "worker");
-    net.router.configure(&(workers + stateful)).unwrap();
-    net.router.ask("reload").unwrap();
-    net.is_left(&names);
-    pinged("10.9.1.1", 3);
+    net.are_judged(&names);
 }
 
 mod with_the_bytes_of_linux {

@@ -220,12 +220,7 @@ impl Policy {
     ) -> Environment {
         let mut dry_run = environment.clone();
         let (compiled, _) = self.book.current();
-        let filter = compiled.filter().clone();
-        let accounts = Ledger::new(1).open(&filter);
-        // It was compiled before.
-        if let Ok(compiled) = Compiled::new(filter, accounts) {
-            dry_run.share(Rulebook::new(compiled));
-        }
+        dry_run.share(Rulebook::new(compiled.for_dry_run()));
         let state = if self.flows.is_some() { FlowState::New } else { FlowState::Untracked };
         let context = SharedContext::for_dry_run(state);
         if let Some(flows) = self.flows.as_ref().filter(|_| nat.is_some() || flow.is_some()) {

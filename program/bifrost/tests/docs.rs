@@ -285,18 +285,11 @@ fn lines_fit_a_terminal() {
     assert!(long.is_empty(), "lines of more than {COLUMNS} columns: {long:#?}");
 }
 
-/// Files whose comments are yet to be wrapped.
-const LONG_COMMENTS: [&str; 2] =
-    ["forwarding/elements/src/router/tunnel.rs", "program/bifrost/src/daemon/foreign.rs"];
-
 /// Tables, drawings between fences, and the usage of elements have lines that cannot be broken.
 #[test]
 fn comments_fit_a_terminal() {
     let (mut long, mut seen) = (Vec::new(), 0);
     for path in sources(&["rs", "c", "h"]) {
-        if LONG_COMMENTS.iter().any(|long| path == Path::new(long)) {
-            continue;
-        }
         let text = fs::read_to_string(house().join(&path)).unwrap();
         let is_c = path.extension().is_some_and(|is| is != "rs");
         let (mut fenced, mut in_block) = (false, false);

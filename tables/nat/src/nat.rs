@@ -1,6 +1,7 @@
 //! Address translation of one router: rules, mappings, and what is expected, shared by all workers.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use flow::Tuple;
@@ -26,6 +27,7 @@ pub struct Nat {
     pub(crate) expected: Mutex<Expectations>,
     /// How many are expected: mostly none, and then nobody takes the lock.
     pub(crate) expecting: AtomicUsize,
+    version: AtomicU64,
 }
 
 /// Why a flow cannot be translated. The packet is to be dropped: let through, it would show an
@@ -85,7 +87,13 @@ impl Nat {
             shortages: Shortages::default(),
             expected: Mutex::default(),
             expecting: AtomicUsize::new(0),
+            version: AtomicU64::new(0),
         }
+    }
+
+    /// Another one whenever rules, ports or their addresses have changed.
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
     }
 
     /// The same rules with nothing counted, for a packet that is only thought of: with the mappings
@@ -119,6 +127,7 @@ impl Nat {
         self.mappings.reserve(set.reserved());
         let withdrawn = set.has_withdrawn(&current);
         *current = Arc::new(set);
+        self.version.fetch_add(1, Release);
         withdrawn
     }
 

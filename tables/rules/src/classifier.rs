@@ -32,7 +32,7 @@ use region::{Key, Keys, Memberships, Region, W4, W6, regions};
 use tree::{Entry, Forest, Found, FoundAll, kind};
 
 use crate::evaluate::{Decision, Outcome};
-use crate::ledger::Accounts;
+use crate::ledger::{Accounts, Ledger};
 use crate::matching::{Context, Sets};
 use crate::model::*;
 use crate::moment::Now;
@@ -108,6 +108,12 @@ impl Compiled {
         let mut sets = self.sets.to_vec();
         sets.iter_mut().find(|(known, _)| known == name)?.1 = set;
         Some(Compiled { sets: sets.into(), ..self.clone() })
+    }
+
+    /// The same for packets that are only thought of: what its rules remember is its own.
+    #[must_use]
+    pub fn for_dry_run(&self) -> Compiled {
+        Compiled { accounts: Ledger::new(1).open(&self.filter), ..self.clone() }
     }
 
     /// What was compiled. Its sets are those of that time.

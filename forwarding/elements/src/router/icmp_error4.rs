@@ -40,6 +40,7 @@ use wire::{IcmpError, checksum, flow_hash4, icmp4, ipv4, protocol};
 
 use super::limit::{Destinations, Total};
 use super::steer::Reader;
+use super::tunnel_rules::TunnelRules;
 use super::way_back::{Back, back, is_by_rules};
 use super::{ETHERNET, IcmpPolicy, RouterContext, Sources, network, u16_at, u32_at};
 
@@ -54,7 +55,8 @@ pub const CLASS: Class = Class {
         if setup.inputs > IcmpError::ALL.len() {
             arguments.wrong(Blame::Element, "there are not so many errors");
         }
-        on_tables(arguments, setup, |s| IcmpError4::new(s, context_of(setup)))
+        let tunnels = TunnelRules::of(setup);
+        on_tables(arguments, setup, |s| IcmpError4::new(s, context_of(setup), tunnels))
     },
 };
 
@@ -71,6 +73,7 @@ const HEADERS: usize = ipv4::HEADER + icmp4::HEADER;
 pub struct IcmpError4 {
     view: View,
     rules: Reader,
+    tunnels: TunnelRules,
     sources: Arc<Sources>,
     policy: Arc<IcmpPolicy>,
     total: Total,
@@ -90,13 +93,13 @@ enum Answer {
 
 impl IcmpError4 {
     /// Answers by these tables, addresses and settings, about packets that are noted in a context.
-    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> IcmpError4 {
+    fn new(router: &RouterContext, context: Option<SharedContext>, tunnels: TunnelRules) -> IcmpError4 {
         let (total, destinations) = (Total::new(), Destinations::new());
         let RouterContext { view, sources, icmp: policy, steering, .. } = router.clone();
         let rules = Reader::new(steering).noted(context);
         // Different from worker to worker, whose elements are at different addresses.
         let id = (Arc::as_ptr(&sources) as usize >> 4) as u16;
-        IcmpError4 { view, rules, sources, policy, total, destinations, id }
+        IcmpError4 { view, rules, tunnels, sources, policy, total, destinations, id }
     }
 
     fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
@@ -118,7 +121,7 @@ impl IcmpError4 {
             true => self.rules.way_back(&self.view, packet.input, 0, IpAddr::V4(to.into())),
             false => self.view.lookup_from(packet.input, IpAddr::V4(to.into())),
         };
-        let way = match back(&self.view, id, 4, flow_hash4(0, to, protocol::ICMP, 0)) {
+        let way = match back(&self.view, id, 4, flow_hash4(0, to, protocol::ICMP, 0), &mut self.tunnels) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,

@@ -32,6 +32,7 @@ use wire::{IcmpError, checksum, flow_hash6, icmp6, ipv6, protocol};
 
 use super::limit::{Destinations, Total};
 use super::steer::Reader;
+use super::tunnel_rules::TunnelRules;
 use super::way_back::{Back, back, is_by_rules};
 use super::{ETHERNET, Family, IcmpPolicy, RouterContext, Sources, V6};
 
@@ -46,7 +47,8 @@ pub const CLASS: Class = Class {
         if setup.inputs > IcmpError::ALL.len() {
             arguments.wrong(Blame::Element, "there are not so many errors");
         }
-        on_tables(arguments, setup, |s| IcmpError6::new(s, context_of(setup)))
+        let tunnels = TunnelRules::of(setup);
+        on_tables(arguments, setup, |s| IcmpError6::new(s, context_of(setup), tunnels))
     },
 };
 
@@ -62,6 +64,7 @@ const HEADERS: usize = ipv6::HEADER + icmp6::HEADER;
 pub struct IcmpError6 {
     view: View,
     rules: Reader,
+    tunnels: TunnelRules,
     sources: Arc<Sources>,
     policy: Arc<IcmpPolicy>,
     total: Total,
@@ -78,11 +81,11 @@ enum Answer {
 
 impl IcmpError6 {
     /// Answers by these tables, addresses and settings, about packets that are noted in a context.
-    pub fn new(router: &RouterContext, context: Option<SharedContext>) -> IcmpError6 {
+    fn new(router: &RouterContext, context: Option<SharedContext>, tunnels: TunnelRules) -> IcmpError6 {
         let (total, destinations) = (Total::new(), Destinations::new());
         let RouterContext { view, sources, icmp: policy, steering, .. } = router.clone();
         let rules = Reader::new(steering).noted(context);
-        IcmpError6 { view, rules, sources, policy, total, destinations }
+        IcmpError6 { view, rules, tunnels, sources, policy, total, destinations }
     }
 
     fn answer(&mut self, packet: &Packet, error: IcmpError, now: u64) -> Answer {
@@ -104,7 +107,7 @@ impl IcmpError6 {
             true => self.rules.way_back(&self.view, packet.input, 0, IpAddr::V6(to.into())),
             false => self.view.lookup_from(packet.input, IpAddr::V6(to.into())),
         };
-        let way = match back(&self.view, id, 6, flow_hash6(0, to, protocol::ICMP6, 0)) {
+        let way = match back(&self.view, id, 6, flow_hash6(0, to, protocol::ICMP6, 0), &mut self.tunnels) {
             Back::Way(way) => way,
             Back::Linux => return Answer::Linux,
             Back::None => return Answer::None,

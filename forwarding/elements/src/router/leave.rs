@@ -146,7 +146,7 @@ fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> 
     let (hops, hop) = (view.hops(), view.hop(id));
     if hop.kind() == HopKind::Local && F::HEADER == V4::HEADER {
         let _ = packet.split_link::<ETHERNET>();
-        return tunnel::open(view, packet).then_some(Tunnelled::Opened);
+        return tunnel::open(view, packet, |_, _| true).then_some(Tunnelled::Opened);
     }
     let ip = packet.data().get(ETHERNET..)?;
     let hash = flow_hash(ip);

@@ -57,6 +57,7 @@ use super::beside;
 use super::family::{Family, V4, V6};
 use super::steer::{Reader, Towards};
 use super::tunnel::carries_packet;
+use super::tunnel_rules::TunnelRules;
 
 /// The class `Lookup4`.
 pub const LOOKUP4: Class = Class {
@@ -67,7 +68,8 @@ pub const LOOKUP4: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup4 { context, ..Lookup4::new(s, context_of(setup)) })
+        let tunnels = TunnelRules::of(setup);
+        on_tables(arguments, setup, |s| Lookup4 { context, tunnels, ..Lookup4::new(s, context_of(setup)) })
     },
 };
 
@@ -80,7 +82,8 @@ pub const LOOKUP6: Class = Class {
     source: include_str!("lookup.rs"),
     make: |arguments, setup| {
         let context = context(arguments, setup);
-        on_tables(arguments, setup, |s| Lookup6 { context, ..Lookup6::new(s, context_of(setup)) })
+        let tunnels = TunnelRules::of(setup);
+        on_tables(arguments, setup, |s| Lookup6 { context, tunnels, ..Lookup6::new(s, context_of(setup)) })
     },
 };
 
@@ -112,6 +115,7 @@ pub(super) const OUTPUTS: [&str; 6] = [
 pub struct Lookup<F: Family> {
     view: View,
     rules: Reader,
+    tunnels: TunnelRules,
     /// Where the destinations of translated flows stand.
     context: Option<SharedContext>,
     addresses: [F::Address; BATCH],
@@ -134,11 +138,12 @@ enum Other {
 }
 
 impl<F: Family> Lookup<F> {
-    /// Looks up in these tables, by these routing rules.
+    /// Looks up in these tables, by these routing rules; what leaves by tunnels is not judged.
     pub fn new(router: &RouterContext, context: Option<SharedContext>) -> Lookup<F> {
         Lookup {
             view: router.view.clone(),
             rules: Reader::new(router.steering.clone()).noted(context),
+            tunnels: TunnelRules::none(),
             context: None,
             addresses: [F::Address::default(); BATCH],
             ids: [NextHopId::NONE; BATCH],
@@ -156,6 +161,7 @@ fn resolve<F: Family>(
     packet: &mut Packet,
     id: NextHopId,
     forwarding: bool,
+    tunnels: &mut TunnelRules,
 ) -> Result<(), Other> {
     let hop = hops.hop(id);
     packet.next_hop = id;
@@ -175,7 +181,7 @@ fn resolve<F: Family>(
     let adjacency = hops.adjacency(path);
     (packet.adjacency, packet.output) = (path, adjacency.interface());
     let sends = hops.interface(adjacency.interface()).flags().contains(SENDS);
-    let leaves = adjacency.resolved() && (sends || carries_packet(view, adjacency, packet));
+    let leaves = adjacency.resolved() && (sends || carries_packet(view, adjacency, packet, tunnels));
     if leaves { Ok(()) } else { Err(Other::Emit(LINUX)) }
 }
 
@@ -242,7 +248,8 @@ impl<F: Family> Element for Lookup<F> {
                 port = packet.input;
                 forwarding = hops.interface(port).flags().contains(F::FORWARD);
             }
-            if let Err(other) = resolve::<F>(&self.view, &hops, packet, id, forwarding) {
+            let found = resolve::<F>(&self.view, &hops, packet, id, forwarding, &mut self.tunnels);
+            if let Err(other) = found {
                 rest |= 1 << index;
                 others[index] = match other {
                     // The router's own address of the other family: Linux would not know the

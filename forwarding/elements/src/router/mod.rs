@@ -87,6 +87,7 @@ mod translate64;
 mod translated_switch;
 mod transmit;
 mod tunnel;
+mod tunnel_rules;
 mod way_back;
 mod wide;
 
@@ -125,6 +126,7 @@ pub use track::Track;
 pub use translate::Translate;
 pub use translate64::Translate64;
 pub use transmit::Transmit;
+pub use tunnel_rules::{Barred, Outer};
 
 use fib::InterfaceFlags;
 use graph::Class;

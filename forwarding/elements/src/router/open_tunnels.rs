@@ -5,9 +5,9 @@
 //! Ports: 1 input, 2 outputs; push
 //!
 //! Expects packets for this machine, with their network header noted. Where one came in by an
-//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4), the tunnel's header is taken
-//! off, and what was in it has come in by that interface: it goes through the router from its
-//! beginning. Others are still as they came.
+//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4), and rules let its header pass,
+//! that is taken off. What was in it has come in by that interface: it goes through the router from
+//! its beginning. Others are still as they came.
 //!
 //! Outputs:
 //! - 0: what was in tunnels, as frames of Ethernet
@@ -20,6 +20,7 @@ use graph::{Batch, Class, Context, Element};
 
 use super::router_context::on_tables;
 use super::tunnel;
+use super::tunnel_rules::{Outer, TunnelRules};
 
 /// The class `OpenTunnels`.
 pub const CLASS: Class = Class {
@@ -28,7 +29,9 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("open_tunnels.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| OpenTunnels::new(s.view.clone())),
+    make: |arguments, setup| {
+        on_tables(arguments, setup, |s| OpenTunnels { view: s.view.clone(), rules: TunnelRules::of(setup) })
+    },
 };
 
 const OPENED: usize = 0;
@@ -37,13 +40,7 @@ const REST: usize = 1;
 /// Takes off the headers of tunnels. Outputs: `opened`, `rest`.
 pub struct OpenTunnels {
     view: View,
-}
-
-impl OpenTunnels {
-    /// Finds tunnels in these tables.
-    pub fn new(view: View) -> OpenTunnels {
-        OpenTunnels { view }
-    }
+    rules: TunnelRules,
 }
 
 impl Element for OpenTunnels {
@@ -56,9 +53,11 @@ impl Element for OpenTunnels {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let mut opened = 0u64;
+        let OpenTunnels { view, rules } = self;
+        let (mut opened, now) = (0u64, cx.now());
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            opened |= u64::from(tunnel::open(&self.view, packet)) << index;
+            let takes = |outer: &Outer, bytes| rules.take_in(outer, bytes, now);
+            opened |= u64::from(tunnel::open(view, packet, takes)) << index;
         }
         cx.emit_some(OPENED, batch, opened);
         cx.emit_batch(REST, batch);

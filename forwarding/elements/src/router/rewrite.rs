@@ -17,6 +17,7 @@ use wire::{Reason, ethernet};
 use super::ETHERNET;
 use super::enter::ADDRESSES;
 use super::tunnel::enclose;
+use super::tunnel_rules::TunnelRules;
 
 /// The class `Rewrite`.
 pub const CLASS: Class = Class {
@@ -25,25 +26,29 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("rewrite.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, |s| Rewrite::new(s.view.clone())),
+    make: |arguments, setup| {
+        let rules = TunnelRules::of(setup);
+        on_tables(arguments, setup, |s| Rewrite { rules, ..Rewrite::new(s.view.clone()) })
+    },
 };
 
 /// Puts the Ethernet header of the adjacency in front. Output: `out`. Drops `port_down` when the
 /// adjacency was lost since the lookup.
 pub struct Rewrite {
     view: View,
+    rules: TunnelRules,
 }
 
 impl Rewrite {
-    /// Reads adjacencies and ports from the tables.
+    /// Reads adjacencies and ports from the tables; what leaves by tunnels is not judged.
     pub fn new(view: View) -> Rewrite {
-        Rewrite { view }
+        Rewrite { view, rules: TunnelRules::none() }
     }
 }
 
 #[inline(always)]
-fn rewrite(view: &View, hops: &Hops<'_>, packet: &mut Packet) -> bool {
-    if hops.link(packet.output).is_tunnel() && !enclose(view, packet) {
+fn rewrite(view: &View, hops: &Hops<'_>, packet: &mut Packet, rules: &mut TunnelRules, now: u64) -> bool {
+    if hops.link(packet.output).is_tunnel() && !enclose(view, packet, rules, now) {
         return false;
     }
     let adjacency = hops.adjacency(packet.adjacency);
@@ -143,9 +148,10 @@ impl Element for Rewrite {
     }
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
-        let (hops, mut lost) = (self.view.hops(), 0u64);
+        let Rewrite { view, rules } = self;
+        let (hops, now, mut lost) = (view.hops(), cx.now(), 0u64);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
-            if !rewrite(&self.view, &hops, packet) {
+            if !rewrite(view, &hops, packet, rules, now) {
                 lost |= 1 << index;
             }
         }

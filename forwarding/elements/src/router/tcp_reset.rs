@@ -23,6 +23,7 @@ use wire::{Fragment, Headers, Reason, checksum, flow_hash4, flow_hash6, ipv4, ip
 
 use super::family::{Family, V4, V6};
 use super::steer::Reader;
+use super::tunnel_rules::TunnelRules;
 use super::way_back::{Back, back, is_by_rules};
 use super::{ETHERNET, RouterContext};
 
@@ -33,7 +34,7 @@ pub const CLASS: Class = Class {
     processing: Class::PUSH,
     flow: Class::COMPLETE_FLOW,
     source: include_str!("tcp_reset.rs"),
-    make: |arguments, setup| on_tables(arguments, setup, TcpReset::new),
+    make: |arguments, setup| on_tables(arguments, setup, |s| TcpReset::new(s, TunnelRules::of(setup))),
 };
 
 const REPLY: usize = 0;
@@ -44,11 +45,12 @@ const LINUX: usize = 1;
 pub struct TcpReset {
     view: View,
     rules: Reader,
+    tunnels: TunnelRules,
 }
 
 impl TcpReset {
-    fn new(router: &RouterContext) -> TcpReset {
-        TcpReset { view: router.view.clone(), rules: Reader::new(router.steering.clone()) }
+    fn new(router: &RouterContext, tunnels: TunnelRules) -> TcpReset {
+        TcpReset { view: router.view.clone(), rules: Reader::new(router.steering.clone()), tunnels }
     }
 
     fn way(&mut self, packet: &Packet, version: u8) -> Back {
@@ -63,7 +65,7 @@ impl TcpReset {
             true => self.rules.way_back(&self.view, packet.input, from, to),
             false => self.view.lookup_from(packet.input, to),
         };
-        back(&self.view, id, version, hash)
+        back(&self.view, id, version, hash, &mut self.tunnels)
     }
 }
 

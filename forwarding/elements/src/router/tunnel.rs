@@ -4,8 +4,8 @@
 //! A packet that leaves by a tunnel is looked up, judged and changed as one that leaves by any
 //! other interface. Last, where its link header is written, the tunnel's stands in front of it, and
 //! the way to the other end is its way from then on. That there is such a way, and that the packet
-//! fits into it, is asked before anything is changed ([`carries`]): what does not is Linux's, whole,
-//! which fragments or answers.
+//! fits into it, is asked before anything is changed ([`carries`]): what does not is Linux's,
+//! whole, which fragments or answers.
 //!
 //! A packet that comes in by a tunnel is for this machine, until its header is taken off: then it
 //! has come in by the tunnel's interface, and goes through the router once more. What is not as it
@@ -20,6 +20,7 @@ use wire::{checksum, ethernet, flow_hash, ipv4, ipv6, protocol};
 
 use super::reverse_path::comes_from;
 use super::rewrite::Source;
+use super::tunnel_rules::{Outer, TunnelRules};
 use super::{ETHERNET, SENDS, V4, cut_to, u16_at, u32_at};
 
 /// Bytes of an outer header without options.
@@ -60,9 +61,9 @@ pub(super) struct Passage {
     way: AdjacencyWord,
 }
 
-/// How a packet of this version and length, of a flow with this hash, can leave by an adjacency that
-/// is on a tunnel. Of a longer one than the tunnel's MTU the answer is for one as long: what is
-/// longer never leaves by it.
+/// How a packet of this version and length, of a flow with this hash, can leave by an adjacency
+/// that is on a tunnel. Of a longer one than the tunnel's MTU the answer is for one as long: what
+/// is longer never leaves by it.
 #[inline(always)]
 pub(super) fn passage(
     view: &View,
@@ -87,19 +88,32 @@ pub(super) fn passage(
     fits.then_some(Passage { tunnel, path, way })
 }
 
-/// Whether there is a [`passage`].
+/// Whether there is a [`passage`], and rules let what passes it leave.
 #[cold]
 #[inline(never)]
-pub(super) fn carries(view: &View, adjacency: AdjacencyWord, version: u8, length: usize, hash: u32) -> bool {
-    passage(view, adjacency, version, length, hash).is_some()
+pub(super) fn carries(
+    view: &View,
+    adjacency: AdjacencyWord,
+    version: u8,
+    length: usize,
+    hash: u32,
+    rules: &mut TunnelRules,
+) -> bool {
+    let passage = passage(view, adjacency, version, length, hash);
+    passage.is_some_and(|passage| rules.let_pass(&Outer::sent(&passage.tunnel, passage.way.interface())))
 }
 
 /// The same of a packet, from its network header on.
 #[inline(always)]
-pub(super) fn carries_packet(view: &View, adjacency: AdjacencyWord, packet: &Packet) -> bool {
+pub(super) fn carries_packet(
+    view: &View,
+    adjacency: AdjacencyWord,
+    packet: &Packet,
+    rules: &mut TunnelRules,
+) -> bool {
     let network = packet.network();
     let version = network.first().map_or(0, |first| first >> 4);
-    carries(view, adjacency, version, packet.total_len() - packet.l3(), flow_hash(network))
+    carries(view, adjacency, version, packet.total_len() - packet.l3(), flow_hash(network), rules)
 }
 
 /// What the header in front of a packet takes from it.
@@ -131,16 +145,18 @@ thread_local! {
 }
 
 /// Puts the header of its output, which is a tunnel, in front of a packet, and leads it on to the
-/// other end. False, and nothing done, where it cannot go there any more.
+/// other end. False where it cannot go there any more. `now` in steady nanoseconds.
 #[inline(never)]
-pub(super) fn enclose(view: &View, packet: &mut Packet) -> bool {
+pub(super) fn enclose(view: &View, packet: &mut Packet, rules: &mut TunnelRules, now: u64) -> bool {
     let Some(tunnel) = view.hops().tunnel(packet.output) else { return false };
-    let way = way_of(view, &tunnel, flow_hash(packet.network()));
-    way.is_some_and(|(path, way)| Passage { tunnel, path, way }.enclose(view, packet))
+    let Some((path, way)) = way_of(view, &tunnel, flow_hash(packet.network())) else { return false };
+    let outer = Outer::sent(&tunnel, way.interface());
+    let enclosed = Passage { tunnel, path, way }.enclose(view, packet);
+    enclosed && rules.let_out(&outer, packet.total_len() - packet.l3(), now)
 }
 
 impl Passage {
-    /// See [`enclose`].
+    /// See [`enclose`]. False, and nothing done, where it cannot.
     #[inline(always)]
     pub(super) fn enclose(&self, view: &View, packet: &mut Packet) -> bool {
         let (hops, tunnel) = (view.hops(), &self.tunnel);
@@ -187,9 +203,9 @@ impl Passage {
     }
 }
 
-/// Which tunnel a packet for this machine came in by, what is in it, and how many bytes before
-/// that.
-fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<(TunnelWord, u16, usize)> {
+/// Which tunnel a packet for this machine came in by, and its ends; what is in it, and how many
+/// bytes before that.
+fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<(TunnelWord, Ends, u16, usize)> {
     let bytes = packet.network();
     let header = bytes.first_chunk::<OUTER>()?;
     // Fragments are put together by Linux.
@@ -218,7 +234,7 @@ fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<(TunnelWord, u16, usize)
         (ethernet::IPV6, 6) => bytes.len() >= length + ipv6::HEADER,
         _ => false,
     };
-    whole.then_some((tunnel, ether_type, length))
+    whole.then_some((tunnel, ends, ether_type, length))
 }
 
 /// What becomes of the congestion bits of a packet whose tunnel's header is taken off, as Linux has
@@ -235,11 +251,12 @@ fn congestion(outer: u8, inner: u8) -> Option<u8> {
 
 /// Takes the header off a packet for this machine that came in by a tunnel of the plane's: it has
 /// come in by that from then on, as a frame of Ethernet to no address. False, and nothing done,
-/// where it did not, or Linux is to see it as it is.
+/// where it did not, or Linux is to see it as it is. `takes` says whether rules let it pass, which
+/// has so many bytes.
 #[inline(never)]
-pub(super) fn open(view: &View, packet: &mut Packet) -> bool {
+pub(super) fn open(view: &View, packet: &mut Packet, takes: impl FnOnce(&Outer, usize) -> bool) -> bool {
     let hops = view.hops();
-    let Some((tunnel, ether_type, length)) = enclosed(&hops, packet) else { return false };
+    let Some((tunnel, ends, ether_type, length)) = enclosed(&hops, packet) else { return false };
     let Some(header) = packet.network().first_chunk::<OUTER>() else { return false };
     let up = hops.interface(tunnel.interface()).flags().contains(InterfaceFlags::UP);
     // Longer than its wire allows: several packets that Linux has joined, and knows how to part.
@@ -256,9 +273,13 @@ pub(super) fn open(view: &View, packet: &mut Packet) -> bool {
     if at < ETHERNET || !cut_to(packet, total) {
         return false;
     }
-    let bytes = &mut packet.data_mut()[at..];
+    let bytes = &packet.data()[at..];
     let tos = if ether_type == ethernet::IPV6 { bytes[0] << 4 | bytes[1] >> 4 } else { bytes[1] };
     let Some(ecn) = congestion(outer, tos) else { return false };
+    if !takes(&Outer::received(&ends, packet.input), total) {
+        return false;
+    }
+    let bytes = &mut packet.data_mut()[at..];
     if ecn != tos & ECN {
         mark(bytes, ether_type, ecn);
     }

@@ -5,6 +5,7 @@ use port::Packet;
 
 use super::SENDS;
 use super::tunnel::carries;
+use super::tunnel_rules::TunnelRules;
 
 /// Bytes of an answer at most: RFC 4443, 2.4, of IPv6; less of IPv4.
 const ANSWER: usize = 1280;
@@ -40,7 +41,7 @@ pub(super) fn is_by_rules(view: &View, packet: &Packet) -> bool {
 }
 
 /// The way by a next hop of an answer of this IP version; `hash` chooses among equal paths.
-pub(super) fn back(view: &View, id: NextHopId, version: u8, hash: u32) -> Back {
+pub(super) fn back(view: &View, id: NextHopId, version: u8, hash: u32, tunnels: &mut TunnelRules) -> Back {
     let hop = view.hop(id);
     match hop.kind() {
         HopKind::Forward => {}
@@ -51,7 +52,7 @@ pub(super) fn back(view: &View, id: NextHopId, version: u8, hash: u32) -> Back {
     let adjacency = view.adjacency(path);
     let (port, mtu) = (adjacency.interface(), adjacency.mtu() as usize);
     let sends = view.interface(port).flags().contains(SENDS);
-    let ready = adjacency.resolved() && (sends || carries(view, adjacency, version, ANSWER, hash));
+    let ready = adjacency.resolved() && (sends || carries(view, adjacency, version, ANSWER, hash, tunnels));
     if ready { Back::Way(Way { hop: id, path, port, mtu, sourced: hop.sourced() }) } else { Back::Linux }
 }
 

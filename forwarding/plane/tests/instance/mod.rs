@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use elements::router::standard::{self, Hooks, Stages, Standard};
 use elements::router::{RouterContext, SharedContext, Sources};
-use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, PortId, Tables};
+use fib::{Adjacency, Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, Tables};
 use graph::{Batch, Environment, Graph, NodeId, Sinks};
 use plane::{Policy, PolicySettings};
 use port::{Driver, Packet};
@@ -13,6 +13,8 @@ use wire::{Mac, checksum, ethernet, ipv4, protocol};
 
 pub const IN: PortId = PortId(1);
 pub const OUT: PortId = PortId(2);
+/// A tunnel that a test may add.
+pub const TUNNEL: InterfaceId = InterfaceId(300);
 /// The router's link address, and a neighbour's.
 pub const OUR: Mac = Mac([2, 0, 0, 0, 1, 1]);
 pub const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -38,6 +40,16 @@ pub fn tables(routes: &[(PortId, Mac, &str)]) -> Tables {
         }
     }
     tables
+}
+
+/// The numbers of the interfaces that a name stands for.
+pub fn named(name: &str) -> Vec<u16> {
+    match name {
+        "inside" => vec![IN.0],
+        "outside" => vec![OUT.0],
+        "tunnel" => vec![TUNNEL.0],
+        _ => Vec::new(),
+    }
 }
 
 /// A frame from the neighbour with a segment: its ends, sequence and acknowledgement, flags and
@@ -67,11 +79,6 @@ impl Instance {
     pub fn start(tables: &Tables, settings: PolicySettings, workers: usize) -> (Instance, Policy) {
         let router_context = RouterContext::new(tables.view(), Sources::new(), 1);
         let mut driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
-        let named = |name: &str| match name {
-            "inside" => vec![IN.0],
-            "outside" => vec![OUT.0],
-            _ => Vec::new(),
-        };
         let policy = Policy::new(settings, workers, &mut driver, named).unwrap();
         (Instance::new(standard::environment(router_context), &policy, policy.stages()), policy)
     }

@@ -40,9 +40,9 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Takes note of what Linux has now, where the plane judges packets of the families `adopted` as
-    /// nftables' chains do. True: what is left to Linux is another than before, which ports are to be
-    /// told.
+    /// Takes note of what Linux has now, where the plane judges packets of the families `adopted`
+    /// as nftables' chains do. True: what is left to Linux is another than before, which ports are
+    /// to be told.
     pub(super) fn look(&mut self, forwarding: &Forwarding, adopted: [bool; 2]) -> bool {
         self.look_for_programs(forwarding);
         let router = &forwarding.router;
@@ -90,12 +90,10 @@ impl Foreign {
         Some(format!("Linux's filter {chain} could touch what passes bridges"))
     }
 
-    /// Whether something could touch the headers of tunnels over IPv4, which this machine itself
-    /// sends and receives. Workers ask neither routing rules for the way of these, nor the router's
-    /// own filter, which knows no flow of them.
+    /// Whether something of Linux's could touch the headers of tunnels over IPv4, which this
+    /// machine itself sends and receives. Workers ask no routing rules for the way of these.
     pub(super) fn reaches_tunnels(&self) -> bool {
         self.reach.all[0]
-            || self.steering.judged
             || self.steering.concerns.families()[0]
             || self.beyond.own[0] && self.wishes[0] != Wish::Ignore
     }

@@ -15,7 +15,6 @@ use rules::{Action, RoutingRule, RoutingRules, Seen, Selector, Span};
 use wire::ethernet;
 
 use super::explain::step;
-use super::fallback;
 use super::forwarding::Forwarding;
 use crate::control::status::Step;
 
@@ -28,18 +27,13 @@ pub(crate) struct Steering {
     given: [Vec<RoutingRule>; 2],
     /// Which packets rules choose the table of.
     pub(crate) concerns: Reach,
-    /// Packets are judged or translated, or their flows known.
-    pub(crate) judged: bool,
 }
 
 impl Steering {
     /// Gives the workers the rules that Linux has now. What cannot be followed is added to what is
     /// left. True: ports are to be told, for other packets are concerned.
     pub fn follow(&mut self, beyond: &mut Beyond, forwarding: &Forwarding, wish: Wish) -> bool {
-        let Forwarding { router, plane, mirror, .. } = forwarding;
-        let adopted = forwarding.firewall.judges();
-        let judged = fallback::has_policy(router) || adopted || plane.policy().table().is_some();
-        let anew = std::mem::replace(&mut self.judged, judged) != judged;
+        let Forwarding { plane, mirror, .. } = forwarding;
         let filter = &plane.policy().settings().filter;
         let marks = filter.rules().any(|(_, rule)| rule.effects.mark.is_some());
         let (mut lists, mut concerns) = ([Vec::new(), Vec::new()], Reach::default());
@@ -73,7 +67,7 @@ impl Steering {
             ]);
             self.given = lists;
         }
-        std::mem::replace(&mut self.concerns, concerns) != self.concerns || anew
+        std::mem::replace(&mut self.concerns, concerns) != self.concerns
     }
 }
 

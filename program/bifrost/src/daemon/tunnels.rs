@@ -1,11 +1,14 @@
-//! Tunnels of Linux's that the plane has adopted: where they end, which the driver is told, and how
-//! long a packet may be on the way to the other end, which Linux learns and tells who asks.
+//! Tunnels of Linux's that the plane has adopted: where they end, which the driver is told; how
+//! long a packet may be on the way to the other end, which Linux learns and tells who asks; and
+//! whether the router's own rules leave their packets to the plane.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use fib::InterfaceId;
+use elements::router::Outer;
+use fib::{HopKind, InterfaceId};
 use mirror::model::{Link, Links};
+use rules::Compiled;
 use tracing::warn;
 
 use super::forwarding::Forwarding;
@@ -46,7 +49,44 @@ pub(super) fn twins(link: &Link, links: &Links) -> Vec<u32> {
     links.twins(link).map(|twin| twin.ifindex).collect()
 }
 
+/// The rules in force, as they are asked about the packets that tunnels are made of.
+pub(crate) struct TunnelRules<'f> {
+    forwarding: &'f Forwarding,
+    rules: Compiled,
+}
+
+impl TunnelRules<'_> {
+    /// Why workers leave the packets of a tunnel to Linux, by the way that they take now; `None`:
+    /// they do not. See [`Outer`].
+    pub(crate) fn why_not(&self, id: InterfaceId) -> Option<String> {
+        let Forwarding { plane, tables, .. } = self.forwarding;
+        let (view, policy) = (tables.view(), plane.policy());
+        let tunnel = view.hops().tunnel(id)?;
+        let hop = view.hop(view.lookup4(tunnel.remote()));
+        if hop.kind() != HopKind::Forward {
+            return None;
+        }
+        let by = view.adjacency(view.select(hop, 0)).interface();
+        let tracked = policy.table().is_some();
+        let (_, _, spec) = plane.tunnels().find(|(known, ..)| *known == id)?;
+        // Where no flows are known, workers judge each packet that comes in.
+        let received = tracked.then(|| Outer::received(&spec.ends(), by));
+        let nat = policy.bindings().map(AsRef::as_ref);
+        received.into_iter().chain([Outer::sent(&tunnel, by)]).find_map(|outer| {
+            let barred = outer.pass(&self.rules, nat, tracked).err()?;
+            let way = if outer.leaves() { "that leave" } else { "that come in" };
+            Some(format!("its own packets {way} are {}", outer.explain(barred, self.rules.filter())))
+        })
+    }
+}
+
 impl Forwarding {
+    /// What the rules in force say of tunnels.
+    pub(crate) fn tunnel_rules(&self) -> TunnelRules<'_> {
+        let (rules, _) = self.plane.policy().book().current();
+        TunnelRules { forwarding: self, rules: rules.for_dry_run() }
+    }
+
     /// Tells the driver at which addresses tunnels end.
     pub(super) fn tell_ends(&mut self) {
         let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.local).collect();

@@ -1,0 +1,252 @@
+//! What the router's rules say of the packets that tunnels are made of: those between a tunnel's
+//! two ends, which this machine itself sends and receives.
+//!
+//! Linux judges these packets like all others: the chain `input` when they come in, `output` when
+//! they leave, by the state of a flow that they have of their own. It translates them where a rule
+//! says so. Workers keep no flow of them. To the rules all packets of a tunnel that pass an
+//! interface the same way are alike. So the rules are asked once, and again when they change.
+//!
+//! Only a plain yes is the plane's: the packet passes whatever the state of its flow, no rule wants
+//! to see each one (to count, log or limit it), and none translates it. Everything else is Linux's,
+//! which knows the flow.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fib::{Ends, InterfaceId, TunnelWord};
+use flow::Tuple;
+use graph::Setup;
+use nat::Nat;
+use rules::{Compiled, Context, Decision, Filter, FlowState, Hook, Now, Outcome, RuleId};
+use wire::headers::mapped;
+use wire::{Headers, ipv4};
+
+use super::context::SharedContext;
+use super::rulebook::{Reader, Rulebook};
+
+/// Answers that are remembered; with more than that the first ones are forgotten.
+const KNOWN: usize = 4096;
+
+/// Packets of a tunnel that pass an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Outer {
+    /// What their header says.
+    source: u32,
+    destination: u32,
+    protocol: u8,
+    key: Option<u32>,
+    /// Where they come in or leave.
+    interface: InterfaceId,
+    /// Whether they leave.
+    leaves: bool,
+}
+
+/// Why packets of a tunnel are Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barred {
+    /// A chain might not let them pass in this state, or is to see each one.
+    Rules(FlowState),
+    /// A rule of address translation would change them.
+    Translation,
+}
+
+impl Outer {
+    /// Packets with these ends that come in by an interface.
+    pub fn received(ends: &Ends, interface: InterfaceId) -> Outer {
+        let Ends { remote: source, local: destination, protocol, key } = *ends;
+        Outer { source, destination, protocol, key, interface, leaves: false }
+    }
+
+    /// Packets of a tunnel that leave by an interface.
+    pub fn sent(tunnel: &TunnelWord, interface: InterfaceId) -> Outer {
+        let header = tunnel.header();
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Outer {
+            source: word(12),
+            destination: word(16),
+            protocol: header[9],
+            key: (tunnel.length() > ipv4::HEADER + 4).then(|| word(24)),
+            interface,
+            leaves: true,
+        }
+    }
+
+    /// Whether they leave.
+    pub fn leaves(&self) -> bool {
+        self.leaves
+    }
+
+    fn headers(&self) -> Headers {
+        let [source_port, destination_port] = self.key.map_or([0; 2], |key| [(key >> 16) as u16, key as u16]);
+        Headers {
+            source: mapped(self.source.to_be_bytes()),
+            destination: mapped(self.destination.to_be_bytes()),
+            version: 4,
+            protocol: self.protocol,
+            source_port,
+            destination_port,
+            transport: ipv4::HEADER as u16,
+            ..Headers::default()
+        }
+    }
+
+    fn hook(&self) -> Hook {
+        if self.leaves { Hook::Output } else { Hook::Input }
+    }
+
+    fn context(&self, state: FlowState) -> Context {
+        let of = self.interface.0;
+        let (in_port, out_port) = if self.leaves { (InterfaceId::NONE.0, Some(of)) } else { (of, None) };
+        Context { in_port, out_port, state, ..Context::default() }
+    }
+
+    /// Whether these packets pass rules and are not translated; the rule that lets them. `rules`
+    /// remember something of their own ([`Compiled::for_dry_run`]); `tracked`: the router knows
+    /// flows.
+    ///
+    /// # Errors
+    /// Why they are Linux's.
+    pub fn pass(&self, rules: &Compiled, nat: Option<&Nat>, tracked: bool) -> Result<Option<RuleId>, Barred> {
+        let states: &[_] = match tracked {
+            true => &[FlowState::New, FlowState::Established],
+            false => &[FlowState::Untracked],
+        };
+        let (headers, now) = ([self.headers()], Now::default());
+        let mut decision = [Decision::default()];
+        for state in states {
+            rules.classify(0, self.hook(), &now, &headers, &[self.context(*state)], &mut decision);
+            let [Decision { outcome, varies, dscp, .. }] = decision;
+            if outcome != Outcome::Accept || varies || dscp.is_some() {
+                return Err(Barred::Rules(*state));
+            }
+        }
+        match nat.is_some_and(|nat| self.is_translated(nat)) {
+            true => Err(Barred::Translation),
+            false => Ok(decision[0].rule),
+        }
+    }
+
+    /// Why, in words.
+    pub fn explain(&self, barred: Barred, filter: &Filter) -> String {
+        match barred {
+            Barred::Translation => "translated by a rule of [nat]".to_owned(),
+            Barred::Rules(state) => {
+                let (headers, context) = (self.headers(), self.context(state));
+                filter.explain(self.hook(), &headers, &context, &Now::default()).summary
+            }
+        }
+    }
+
+    fn is_translated(&self, nat: &Nat) -> bool {
+        let packet = Tuple::of(&self.headers(), 0);
+        let nat = nat.for_dry_run(&packet);
+        match self.leaves {
+            false => !matches!(nat.destination(&packet, self.interface.0), Ok(None)),
+            true => !matches!(nat.bind(&packet, None, [flow::NO_PORT, self.interface.0], 0), Ok(None)),
+        }
+    }
+}
+
+/// The answers of the rules in force, as a worker's element remembers them.
+pub(super) struct TunnelRules {
+    /// None where nothing is judged.
+    policy: Option<(SharedContext, Reader)>,
+    /// The rules in force, to be asked.
+    rules: Option<Compiled>,
+    /// Of the answers: of the filter, and of the translation.
+    generation: u32,
+    version: u64,
+    nat: Option<Arc<Nat>>,
+    worker: usize,
+    tracked: bool,
+    known: HashMap<Outer, Result<Option<RuleId>, ()>>,
+}
+
+impl TunnelRules {
+    /// Asks the rules that an element is made for.
+    pub fn of(setup: &Setup<'_>) -> TunnelRules {
+        let (context, book) =
+            (setup.environment.get::<SharedContext>(), setup.environment.get::<Arc<Rulebook>>());
+        let policy = context.zip(book).map(|(context, book)| {
+            let reader = Reader::new((*book).clone());
+            ((*context).clone(), reader)
+        });
+        TunnelRules { policy, ..TunnelRules::none() }
+    }
+
+    /// Lets everything pass.
+    pub fn none() -> TunnelRules {
+        TunnelRules {
+            policy: None,
+            rules: None,
+            generation: 0,
+            version: 0,
+            nat: None,
+            worker: 0,
+            tracked: false,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether packets like this one are the plane's. Takes the worker's context where the rules
+    /// have changed: not to be asked by who holds it.
+    #[cold]
+    pub fn let_pass(&mut self, outer: &Outer) -> bool {
+        self.answer(outer).is_ok()
+    }
+
+    /// Whether a packet of so many bytes that has come in is the plane's. It is counted with the
+    /// rule that lets it pass, unless the chain `input` has judged it already, as it does where no
+    /// flows are known. `now` in steady nanoseconds.
+    #[cold]
+    pub fn take_in(&mut self, outer: &Outer, bytes: usize, now: u64) -> bool {
+        self.refresh();
+        !self.tracked || self.let_out(outer, bytes, now)
+    }
+
+    /// The same of one that leaves.
+    #[cold]
+    pub fn let_out(&mut self, outer: &Outer, bytes: usize, now: u64) -> bool {
+        let answer = self.answer(outer);
+        if let (Ok(Some(rule)), Some((_, reader))) = (answer, &self.policy) {
+            reader.compiled().accounts().count(self.worker, rule, 1, bytes as u64, now);
+        }
+        answer.is_ok()
+    }
+
+    fn answer(&mut self, outer: &Outer) -> Result<Option<RuleId>, ()> {
+        self.refresh();
+        let TunnelRules { rules, nat, tracked, known, .. } = self;
+        let Some(rules) = rules else { return Ok(None) };
+        if let Some(answer) = known.get(outer) {
+            return *answer;
+        }
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        let answer = outer.pass(rules, nat.as_deref(), *tracked).map_err(drop);
+        known.insert(*outer, answer);
+        answer
+    }
+
+    /// Forgets what rules have said that are not in force any more.
+    fn refresh(&mut self) {
+        let Some((context, reader)) = &mut self.policy else { return };
+        reader.refresh();
+        if self.generation != reader.generation() {
+            let context = context.lock();
+            self.worker = context.number;
+            self.nat.clone_from(&context.nat);
+            self.tracked = context.flows.is_some();
+            drop(context);
+            self.generation = reader.generation();
+            self.rules = Some(reader.compiled().for_dry_run());
+            self.known.clear();
+        }
+        let version = self.nat.as_ref().map_or(0, |nat| nat.version());
+        if std::mem::replace(&mut self.version, version) != version {
+            self.known.clear();
+        }
+    }
+}

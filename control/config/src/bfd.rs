@@ -1,4 +1,5 @@
-//! `[bfd]`: BFD sessions of FRR's are run here, and authenticated by keys of which FRR knows nothing.
+//! `[bfd]`: BFD sessions of FRR's are run here, and authenticated by keys of which FRR knows
+//! nothing.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

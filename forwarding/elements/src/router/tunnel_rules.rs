@@ -8,12 +8,14 @@
 //!
 //! Only a plain yes is the plane's: the packet passes whatever the state of its flow, no rule wants
 //! to see each one (to count, log or limit it), and none translates it. Everything else is Linux's,
-//! which knows the flow.
+//! which knows the flow. It has to see both ways of that: so a tunnel of which either way is
+//! Linux's is Linux's as a whole, which the daemon sees to. Workers ask for themselves as well, so
+//! that rules hold with the next packet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fib::{Ends, InterfaceId, TunnelWord};
+use fib::{Ends, InterfaceId, Payload, Tunnel, TunnelWord};
 use flow::Tuple;
 use graph::Setup;
 use nat::Nat;
@@ -52,13 +54,21 @@ pub enum Barred {
 
 impl Outer {
     /// Packets with these ends that come in by an interface.
-    pub fn received(ends: &Ends, interface: InterfaceId) -> Outer {
+    pub(super) fn received(ends: &Ends, interface: InterfaceId) -> Outer {
         let Ends { remote: source, local: destination, protocol, key } = *ends;
         Outer { source, destination, protocol, key, interface, leaves: false }
     }
 
+    /// Packets of a tunnel that come in by an interface, and those that leave by it.
+    pub fn both(tunnel: &Tunnel, interface: InterfaceId) -> [Outer; 2] {
+        let received = Outer::received(&tunnel.ends(), interface);
+        let key = if let Payload::Gre { key_out, .. } = tunnel.payload { key_out } else { None };
+        let (source, destination) = (received.destination, received.source);
+        [received, Outer { source, destination, key, leaves: true, ..received }]
+    }
+
     /// Packets of a tunnel that leave by an interface.
-    pub fn sent(tunnel: &TunnelWord, interface: InterfaceId) -> Outer {
+    pub(super) fn sent(tunnel: &TunnelWord, interface: InterfaceId) -> Outer {
         let header = tunnel.header();
         let word =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);

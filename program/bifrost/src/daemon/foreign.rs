@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::forwarding::Forwarding;
 use super::interfaces::is_ours;
 use super::steering::Steering;
+use super::tunnels::TunnelRules;
 
 /// Pause between two looks for programs, of which nobody tells.
 const LOOK: Duration = Duration::from_millis(500);
@@ -35,6 +36,8 @@ pub(crate) struct Foreign {
     pub(crate) reach: Reach,
     /// Linux's routing rules that are followed.
     pub(crate) steering: Steering,
+    /// Tunnels that the router's own rules leave to Linux.
+    pub(crate) tunnels: TunnelRules,
     /// Transit depends on flows.
     tracked: bool,
 }
@@ -52,7 +55,8 @@ impl Foreign {
         let wishes = [router.linux_filter, router.linux_rules];
         let tracked = forwarding.plane.policy().depends_on_flows();
         let anew = std::mem::replace(&mut self.tracked, tracked) != tracked;
-        let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]) || anew;
+        let barred = self.tunnels.ask(forwarding);
+        let steered = self.steering.follow(&mut beyond, forwarding, wishes[1]) || anew || barred;
         let same = beyond == self.beyond && wishes == self.wishes && adopted == self.adopted;
         if same {
             return steered;

@@ -111,6 +111,7 @@ impl Forwarding {
         }
         self.bind_interface(link.ifindex);
         if known != Some(true) {
+            self.flows_are_stale = true;
             info!("{}: adopted", link.name);
         }
     }

@@ -97,7 +97,7 @@ mod sflow;
 mod sharing;
 mod steering;
 mod tracked;
-pub(crate) mod tunnels;
+mod tunnels;
 mod upgrade;
 mod verdict;
 mod watch;

@@ -208,7 +208,9 @@ impl Ports {
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
-            let linuxs = !link.is.kind().has_neighbours() && self.foreign.reaches_tunnels();
+            let is_tunnel = !link.is.kind().has_neighbours();
+            let barred = self.foreign.tunnels.barred(ifindex).is_some();
+            let linuxs = is_tunnel && (barred || self.foreign.reaches_tunnels());
             let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
             let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
             forwarding.look_at_logical(&link, interface);

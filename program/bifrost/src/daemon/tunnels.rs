@@ -2,16 +2,17 @@
 //! long a packet may be on the way to the other end, which Linux learns and tells who asks; and
 //! whether the router's own rules leave their packets to the plane.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use elements::router::Outer;
-use fib::{HopKind, InterfaceId};
+use elements::router::{Barred, Outer};
+use fib::{HopKind, InterfaceId, Tunnel};
 use mirror::model::{Link, Links};
 use rules::Compiled;
 use tracing::warn;
 
 use super::forwarding::Forwarding;
+use super::interfaces;
 
 /// Pause between two rounds of questions for the paths' MTUs.
 const ROUND: Duration = Duration::from_secs(1);
@@ -49,44 +50,83 @@ pub(super) fn twins(link: &Link, links: &Links) -> Vec<u32> {
     links.twins(link).map(|twin| twin.ifindex).collect()
 }
 
-/// The rules in force, as they are asked about the packets that tunnels are made of.
-pub(crate) struct TunnelRules<'f> {
-    forwarding: &'f Forwarding,
-    rules: Compiled,
+/// Which tunnels are Linux's because of the router's own rules. See [`Outer`].
+#[derive(Default)]
+pub(crate) struct TunnelRules {
+    /// Of the answers: of the filter and of the translation, and whether flows are known.
+    version: Option<(u32, u64, bool)>,
+    /// To be asked.
+    rules: Option<Compiled>,
+    known: HashMap<Outer, Option<Barred>>,
+    /// By Linux's index: why, in words.
+    barred: BTreeMap<u32, String>,
 }
 
-impl TunnelRules<'_> {
-    /// Why workers leave the packets of a tunnel to Linux, by the way that they take now; `None`:
-    /// they do not. See [`Outer`].
-    pub(crate) fn why_not(&self, id: InterfaceId) -> Option<String> {
-        let Forwarding { plane, tables, .. } = self.forwarding;
-        let (view, policy) = (tables.view(), plane.policy());
-        let tunnel = view.hops().tunnel(id)?;
-        let hop = view.hop(view.lookup4(tunnel.remote()));
+impl TunnelRules {
+    /// Asks the rules in force about all tunnels that the plane could have. True: others are
+    /// Linux's than before.
+    pub(super) fn ask(&mut self, forwarding: &Forwarding) -> bool {
+        let links = &forwarding.mirror.model().links;
+        let tunnel = |link: &Link| {
+            let place = interfaces::place(link, links, &forwarding.router).ok()?;
+            place.tags.tunnel().copied()
+        };
+        let tunnels = links.iter().filter(|link| !link.is.kind().has_neighbours());
+        let tunnels = tunnels.filter_map(|link| Some((link.ifindex, tunnel(link)?))).collect::<Vec<_>>();
+        if !tunnels.is_empty() {
+            self.refresh(forwarding);
+        }
+        let barred = tunnels.into_iter();
+        let barred = barred.filter_map(|(is, tunnel)| Some((is, self.why_not(&tunnel, forwarding)?)));
+        let barred = barred.collect();
+        std::mem::replace(&mut self.barred, barred) != self.barred
+    }
+
+    /// Why a tunnel is Linux's, by its index; `None`: not because of rules.
+    pub(crate) fn barred(&self, ifindex: u32) -> Option<&str> {
+        self.barred.get(&ifindex).map(String::as_str)
+    }
+
+    /// Forgets what rules have said that are not in force any more.
+    fn refresh(&mut self, forwarding: &Forwarding) {
+        let policy = forwarding.plane.policy();
+        let (rules, generation) = policy.book().current();
+        let version = policy.bindings().map_or(0, |nat| nat.version());
+        let now = Some((generation, version, policy.table().is_some()));
+        if std::mem::replace(&mut self.version, now) != now {
+            self.rules = Some(rules.for_dry_run());
+            self.known.clear();
+        }
+    }
+
+    /// Why the packets of a tunnel are Linux's on one of the ways that they may take now.
+    fn why_not(&mut self, tunnel: &Tunnel, forwarding: &Forwarding) -> Option<String> {
+        let TunnelRules { rules, known, .. } = self;
+        let (rules, policy) = (rules.as_ref()?, forwarding.plane.policy());
+        let (nat, tracked) = (policy.bindings().map(AsRef::as_ref), policy.table().is_some());
+        let view = forwarding.tables.view();
+        let hop = view.hop(view.lookup4(tunnel.remote.into()));
         if hop.kind() != HopKind::Forward {
             return None;
         }
-        let by = view.adjacency(view.select(hop, 0)).interface();
-        let tracked = policy.table().is_some();
-        let (_, _, spec) = plane.tunnels().find(|(known, ..)| *known == id)?;
-        // Where no flows are known, workers judge each packet that comes in.
-        let received = tracked.then(|| Outer::received(&spec.ends(), by));
-        let nat = policy.bindings().map(AsRef::as_ref);
-        received.into_iter().chain([Outer::sent(&tunnel, by)]).find_map(|outer| {
-            let barred = outer.pass(&self.rules, nat, tracked).err()?;
-            let way = if outer.leaves() { "that leave" } else { "that come in" };
-            Some(format!("its own packets {way} are {}", outer.explain(barred, self.rules.filter())))
-        })
+        let paths = (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface());
+        for by in paths.collect::<BTreeSet<_>>() {
+            // Where no flows are known, workers judge each packet that comes in.
+            let asked = Outer::both(tunnel, by).into_iter().filter(|outer| tracked || outer.leaves());
+            for outer in asked {
+                let barred = known.entry(outer).or_insert_with(|| outer.pass(rules, nat, tracked).err());
+                if let Some(barred) = *barred {
+                    let way = if outer.leaves() { "leave" } else { "come in" };
+                    let why = outer.explain(barred, rules.filter());
+                    return Some(format!("its own packets that {way} are {why}"));
+                }
+            }
+        }
+        None
     }
 }
 
 impl Forwarding {
-    /// What the rules in force say of tunnels.
-    pub(crate) fn tunnel_rules(&self) -> TunnelRules<'_> {
-        let (rules, _) = self.plane.policy().book().current();
-        TunnelRules { forwarding: self, rules: rules.for_dry_run() }
-    }
-
     /// Tells the driver at which addresses tunnels end.
     pub(super) fn tell_ends(&mut self) {
         let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.local).collect();

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Subject;
 use super::words::Traffic;
 use crate::command::table::Table;
-use crate::daemon::tunnels::TunnelRules;
 use crate::daemon::{Control, interfaces};
 use crate::screen::units::count;
 use fib::Tags;
@@ -52,7 +51,7 @@ pub struct InterfaceStatus {
 }
 
 impl InterfaceStatus {
-    fn of(link: &Link, control: &Control, tunnels: &TunnelRules<'_>) -> InterfaceStatus {
+    fn of(link: &Link, control: &Control) -> InterfaceStatus {
         let forwarding = &control.forwarding;
         let model = forwarding.mirror.model();
         let mut addresses: Vec<_> = model
@@ -96,9 +95,8 @@ impl InterfaceStatus {
                 Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
                 Some(Tags::None | Tags::Tunnel(_)) | None => (false, Vec::new()),
             };
-        } else if let (Some(id), Ok(_)) = (plane.tunnel_of(link.ifindex), &place) {
-            status.why = tunnels.why_not(id).unwrap_or_default();
-            status.adopted = status.why.is_empty();
+        } else if plane.tunnel_of(link.ifindex).is_some() && place.is_ok() {
+            status.adopted = true;
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
@@ -135,7 +133,9 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
     match place {
         Err(why) => why.to_string(),
         Ok(place) if place.tags.tunnel().is_some() => {
-            "a filter or routing rule of Linux's could touch its headers: see `show mirror`".to_owned()
+            let barred = control.parts.ports.foreign.tunnels.barred(link.ifindex);
+            let foreign = "a filter or routing rule of Linux's could touch its headers: see `show mirror`";
+            barred.unwrap_or(foreign).to_owned()
         }
         Ok(_) if link.mac.is_none() => "it has no Ethernet address".to_owned(),
         Ok(place) if place.base == link => "it is not taken".to_owned(),
@@ -151,11 +151,10 @@ impl Subject for Vec<InterfaceStatus> {
 
     fn answer(control: &mut Control) -> Result<Self, String> {
         let control = &*control;
-        let tunnels = control.forwarding.tunnel_rules();
         let links = control.forwarding.mirror.model().links.iter();
         let shown =
             links.filter(|link| !link.loopback && !control.forwarding.plane.is_own(link.ifindex, &link.name));
-        Ok(shown.map(|link| InterfaceStatus::of(link, control, &tunnels)).collect())
+        Ok(shown.map(|link| InterfaceStatus::of(link, control)).collect())
     }
 
     fn table(&self) -> String {

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::network::{Line, ports};
 
 const SOON: Duration = Duration::from_secs(30);
-/// Packets of each end, a second, at least; both together are more than enough of them.
-const PACKETS: u64 = 20;
+/// So many packets in a row that are believed: a session that goes down is down before that.
+const PACKETS: u64 = 10;
 const PEERS: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
 
 /// What FRR wants.
@@ -104,6 +104,19 @@ impl Net {
         self.shown().iter().map(|one| one[key].as_u64().unwrap()).collect()
     }
 
+    /// Until each session has counted so many more.
+    fn hears(&self, key: &str, more: u64) {
+        let before = self.numbers(key);
+        wait_for(&format!("{more} more {key}"), SOON, || {
+            let now = self.numbers(key);
+            match now.iter().zip(&before).all(|(now, then)| now.saturating_sub(*then) >= more) {
+                true => Ok(()),
+                false => Err(format!("{now:?}, before {before:?}")),
+            }
+        })
+        .unwrap_or_else(|error| panic!("{error}\n{}", self.line.router.log()));
+    }
+
     fn wait(&self, what: &str, is: impl Fn(&Value) -> bool) {
         wait_for(what, SOON, || match self.shown() {
             all if all.len() == 2 && all.iter().all(&is) => Ok(()),
@@ -120,13 +133,12 @@ impl Net {
         self.wait(&what, |one| {
             one["state"] == "up" && one["authentication"] == kind.name() && one["key_id"] == id
         });
-        // What was refused while the keys were changed is past once the same is true for a while.
+        // What was refused while the keys were changed is past once many packets are believed and
+        // none is refused.
         wait_for(&what, SOON, || {
-            let [before, refused, changes] = ["received", "refused", "changes"].map(|key| self.numbers(key));
-            std::thread::sleep(Duration::from_secs(1));
-            let more =
-                self.numbers("received").iter().zip(&before).all(|(now, then)| now - then >= PACKETS / 4);
-            match more && self.numbers("refused") == refused && self.numbers("changes") == changes {
+            let before = ["refused", "changes"].map(|key| self.numbers(key));
+            self.hears("received", PACKETS);
+            match ["refused", "changes"].map(|key| self.numbers(key)) == before {
                 true => Ok(()),
                 false => Err(format!("{:?}", self.shown())),
             }
@@ -142,11 +154,9 @@ impl Net {
             one["state"] != "up" && one["refused_why"].as_str().is_some_and(|said| said.contains(why))
         };
         wait_for(&format!("sessions to be down: {why}"), SOON, || {
-            let (received, refused) = (self.numbers("received"), self.numbers("refused"));
-            // Who is down sends a packet a second.
-            std::thread::sleep(Duration::from_millis(2500));
-            let more = self.numbers("refused").iter().zip(&refused).all(|(now, then)| now > then);
-            match more && self.numbers("received") == received && self.shown().iter().all(down) {
+            let received = self.numbers("received");
+            self.hears("refused", 2);
+            match self.numbers("received") == received && self.shown().iter().all(down) {
                 true => Ok(()),
                 false => Err(format!("{:?}", self.shown())),
             }

@@ -349,12 +349,12 @@ mod tests {
     #[test]
     fn a_key_takes_the_place_of_another_without_a_packet_that_is_refused() {
         let (old, new) = (key(1, Kind::MeticulousMd5, "old"), key(2, Kind::MeticulousSha1, "new"));
-        let steps: [&[Key]; 4] =
-            [&[old.clone()], &[old.clone(), new.clone()], &[new.clone(), old.clone()], &[new.clone()]];
-        let mut ends = [end(steps[0], 100), end(steps[0], 700)];
-        for step in steps {
+        let both = |first: &Key, second: &Key| vec![first.clone(), second.clone()];
+        let steps = [vec![old.clone()], both(&old, &new), both(&new, &old), vec![new.clone()]];
+        let mut ends = [end(&steps[0], 100), end(&steps[0], 700)];
+        for step in &steps {
             for changes in 0..2 {
-                ends[changes].set(step.to_vec());
+                ends[changes].set(step.clone());
                 for _ in 0..20 {
                     for from in 0..2 {
                         let signed = ends[from].sign(&control());

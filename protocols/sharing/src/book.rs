@@ -88,6 +88,11 @@ pub(crate) struct Known {
     pub(crate) told: u32,
     /// Whether it waits to be told.
     pub(crate) waits: bool,
+    /// Whether it is to be told as a whole, though the other router may know.
+    pub(crate) anew: bool,
+    /// How often in a row both routers have been found to carry it; `packets` is then what had
+    /// passed here when that was heard last.
+    pub(crate) contests: u8,
     /// Whether it was heard of since the other router began to tell its slice anew.
     pub(crate) retold: bool,
     /// The pass of the audit that has met it last.
@@ -96,9 +101,20 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn new(entry: u32, packets: u32, carried: bool, pass: u8) -> Known {
-        let (waits, retold) = (false, false);
-        let phase = Phase::Unreplied;
-        Known { entry, packets, carried, mine: 0, theirs: 0, phase, told: 0, waits, retold, pass }
+        Known {
+            entry,
+            packets,
+            carried,
+            mine: 0,
+            theirs: 0,
+            phase: Phase::Unreplied,
+            told: 0,
+            waits: false,
+            anew: false,
+            contests: 0,
+            retold: false,
+            pass,
+        }
     }
 
     pub(crate) fn mine(&self) -> u64 {
@@ -196,6 +212,7 @@ impl Book {
             (slice.mine, slice.theirs) = (Sum::default(), Sum::default());
             for known in slice.known.values_mut() {
                 (known.mine, known.theirs, known.waits) = (0, 0, false);
+                (known.anew, known.contests) = (false, 0);
             }
         }
     }

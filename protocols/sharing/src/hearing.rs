@@ -1,9 +1,9 @@
 //! What is heard from the other router, and what becomes of it here.
 //!
-//! A flow that only the other router carries is as that one says. One that is carried here is not
-//! touched. Which of the two it is, its packets tell: those that pass here. Where both say that
-//! they carry a flow, it is where its last packet passed; where that is not clear, the one whose
-//! epoch is lower gives way.
+//! A flow that only the other router carries is as that one says. Which of the two it is, its
+//! packets tell: those that pass here. Where both say that they carry a flow, it is where its last
+//! packet passed; where that is not clear, [`contest`](crate::contest) waits and sees. Where there
+//! are no packets to tell, the one whose epoch is lower gives way.
 
 use crate::book::{Known, Sum};
 use crate::message::Message;
@@ -47,6 +47,7 @@ impl Sharing {
             Message::Leave { mark } => {
                 self.refused.remove(&mark);
                 self.book.set_theirs(mark, 0);
+                self.won(mark, now, here);
                 self.is_news(mark, now);
             }
             Message::Begin { slice } => self.book.each(slice, |known| known.retold = false),
@@ -60,7 +61,7 @@ impl Sharing {
     }
 
     /// Takes note of packets that have passed here.
-    fn follow(&mut self, mark: u64, now: u64, here: &Here) -> Option<Local> {
+    pub(crate) fn follow(&mut self, mark: u64, now: u64, here: &Here) -> Option<Local> {
         let known = self.book.get(mark)?;
         let local = here.at(known.entry, now).filter(|local| self.marks.mark(&local.flow.original) == mark);
         known.carried |= local.is_some_and(|local| local.packets != known.packets);
@@ -77,9 +78,16 @@ impl Sharing {
         let known = self.book.get(mark).copied();
         let carried = known.is_none_or(|known| known.carried);
         let own = known.is_none_or(|known| known.is_own());
+        let same = local.flow.reply == flow.reply;
+        if own && carried && flow.carried && same {
+            // Its packets have passed there, which nobody here has seen.
+            here.open(&local, &flow, now);
+            if local.flow.idle.abs_diff(flow.idle) <= CLEAR {
+                return self.contest(mark, &local, &flow, now);
+            }
+        }
         let gives_way =
             !own || !carried && flow.carried || carried == flow.carried && self.is_behind(&local, &flow);
-        let same = local.flow.reply == flow.reply;
         if gives_way && !same {
             // Another flow by now.
             self.end(mark, now, here);
@@ -89,14 +97,10 @@ impl Sharing {
             self.counts.refused += 1;
             return;
         }
-        if known.is_none() {
-            self.book.add(mark, Known::new(local.entry, local.packets, true, self.audit.pass));
-        }
+        self.is_known(mark, &local);
         if gives_way {
             here.renew(local.entry, &flow, now);
-            if let Some(known) = self.book.get(mark) {
-                (known.carried, known.packets, known.phase) = (false, local.packets, flow.phase);
-            }
+            self.give_way(mark, local.packets, flow.phase);
         }
         self.told(mark, &flow);
         if gives_way && self.book.get(mark).is_some_and(|known| known.mine() != 0) {
@@ -104,7 +108,14 @@ impl Sharing {
         }
     }
 
-    fn told(&mut self, mark: u64, flow: &Flow) {
+    /// Notes a flow that is here and was not known.
+    pub(crate) fn is_known(&mut self, mark: u64, local: &Local) {
+        if self.book.get(mark).is_none() {
+            self.book.add(mark, Known::new(local.entry, local.packets, true, self.audit.pass));
+        }
+    }
+
+    pub(crate) fn told(&mut self, mark: u64, flow: &Flow) {
         self.book.set_theirs(mark, self.marks.content(mark, flow, flow.phase));
         if let Some(known) = self.book.get(mark) {
             known.retold = true;
@@ -179,7 +190,9 @@ impl Sharing {
         let local = self.follow(mark, now, here);
         let Some(known) = self.book.get(mark).copied().filter(|known| known.theirs() != 0) else { return };
         self.book.set_theirs(mark, 0);
-        if known.carried {
+        // Who contests it, and has had no packet since, has only not given way yet.
+        let passed = local.is_some_and(|local| local.packets != known.packets);
+        if known.carried && (known.contests == 0 || passed) {
             return;
         }
         if let Some(local) = local

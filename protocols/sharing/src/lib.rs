@@ -12,6 +12,7 @@
 //! | `sharer`, `status` | one router's part: when it looks, what it says of itself |
 //! | `telling` | what is told to the other router |
 //! | `hearing` | what is heard from it, and what becomes of that here |
+//! | `contest` | flows whose packets have passed both routers |
 //! | `book` | what was told and heard, and the sums that both have of it |
 //! | `table` | the flow table, mappings and interfaces, as sharing needs them |
 //! | `shared`, `message` | a flow as it is told of; all messages |
@@ -48,12 +49,18 @@
 //!
 //! # Whose a flow is
 //!
-//! That router's whose packets pass. Nobody has to say which router is active, and nothing changes
-//! hands at a takeover: packets come, and the flow is told of by the one that they come to. What
-//! only a router that is gone had carried is told of by the other one, when a new one comes.
+//! That router's by which its packets pass. Nobody has to say which router is active, and nothing
+//! changes hands at a takeover: packets come, and the flow is told of by the one that they come to.
+//! What only a router that is gone had carried is told of by the other one, when a new one comes.
+//!
+//! Packets may come to one router, to the other, and back: within a moment, when routers change, or
+//! each direction by one of them. Each of the two tells of the flow then, and neither may compare
+//! numbers with those that passed before at the other one. `contest` sees to that, and to that one
+//! of them lets the flow go when no more packets come to it.
 
 mod book;
 mod bytes;
+mod contest;
 mod hearing;
 mod key;
 mod link;

@@ -1,6 +1,6 @@
 //! One router's part in sharing: when it looks, what it says of itself.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::vec::IntoIter;
 
 use flow::Tuple;
@@ -81,6 +81,8 @@ pub(crate) struct Sharing {
     pub(crate) waiting: VecDeque<(u64, u64)>,
     /// Entries that are looked at again, and when.
     pub(crate) young: VecDeque<(u64, u32)>,
+    /// Flows that both routers carry, by when they are looked at again.
+    pub(crate) contested: BTreeSet<(u64, u64)>,
     /// Numbers of interfaces to name, and how they were named last.
     pub(crate) names: VecDeque<u16>,
     pub(crate) named: Vec<String>,
@@ -123,6 +125,7 @@ impl Sharer {
             gives_way: false,
             waiting: VecDeque::new(),
             young: VecDeque::new(),
+            contested: BTreeSet::new(),
             names: VecDeque::new(),
             named: Vec::new(),
             interfaces: HashMap::new(),
@@ -268,6 +271,7 @@ impl Sharing {
         self.interfaces.clear();
         self.asks.clear();
         self.refused.clear();
+        self.contested.clear();
         self.named.clear();
         self.names.clear();
         (self.up, self.gives_way, self.transfer) = (up, gives_way, None);

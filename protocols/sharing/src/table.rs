@@ -178,6 +178,14 @@ impl Here {
         self.worker.flow_at(entry).is_some_and(|hit| self.worker.renew(&hit, &snapshot(flow, now)))
     }
 
+    /// Has a connection say anew where it is, for packets of it have passed elsewhere, where it was
+    /// known like that: of the two states the later one counts.
+    pub(crate) fn open(&mut self, local: &Local, there: &Flow, now: u64) {
+        let later = if there.phase as u8 > local.flow.phase as u8 { there } else { &local.flow };
+        let idle = local.flow.idle.min(there.idle);
+        self.renew(local.entry, &Flow { idle, ..*later }, now);
+    }
+
     pub(crate) fn touch(&mut self, entry: u32, idle: u64, now: u64) {
         if let Some(hit) = self.worker.flow_at(entry) {
             self.worker.touch(&hit, before(now, idle));

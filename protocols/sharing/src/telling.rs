@@ -16,7 +16,7 @@ use crate::table::{Here, Local};
 /// Bytes of a message at most.
 const MESSAGE: usize = 160;
 /// After this time a flow that has begun is looked at again: it may have been answered.
-const AGAIN: u64 = 200_000_000;
+pub(crate) const AGAIN: u64 = 200_000_000;
 /// How often a sum is told: each slice's every ten seconds.
 const SUM_EVERY: u64 = 40_000_000;
 /// Nanoseconds a byte, at most, of what is told as a whole: 20 MB/s.
@@ -68,6 +68,7 @@ impl Sharing {
             young.iter().for_each(|(_, entry)| self.look_at(*entry, now, here, false));
         }
         self.try_again(now, here);
+        self.settle(now, here);
         self.audit(now, here);
     }
 
@@ -104,8 +105,11 @@ impl Sharing {
             return;
         };
         known.pass = audit.pass;
-        known.carried |= known.entry != entry || known.packets != packets;
-        known.entry = entry;
+        if known.entry != entry {
+            // Another flow between the same ends.
+            (known.entry, known.carried, known.contests) = (entry, true, 0);
+        }
+        known.carried |= known.packets != packets;
         let known = *known;
         if !known.is_own() {
             if self.marks.content(mark, &flow, known.phase) != known.theirs() {
@@ -246,18 +250,18 @@ impl Sharing {
             }
             return;
         }
-        let other = self.is_other(mark, &flow, &known);
-        if !anew && !other && !is_due(&known, &flow, now, here) {
+        let whole = anew || known.anew || self.is_other(mark, &flow, &known);
+        if !whole && !is_due(&known, &flow, now, here) {
             return;
         }
-        if anew || other {
+        if whole {
             Message::Flow(flow).put(parcel);
             self.book.set_mine(mark, self.marks.content(mark, &flow, flow.phase));
         } else {
             Message::Fresh { mark, idle: flow.idle }.put(parcel);
         }
         if let Some(known) = self.book.get(mark) {
-            (known.phase, known.told) = (flow.phase, last(&flow, now));
+            (known.phase, known.told, known.anew) = (flow.phase, last(&flow, now), false);
         }
     }
 

@@ -336,6 +336,72 @@ fn connections_go_on_at_the_other_router() {
     }
 }
 
+/// How many flows each router tells of.
+fn told(world: &World) -> [u64; 2] {
+    world.routers.each_ref().map(|router| router.sharer.status(world.now).figures.told)
+}
+
+/// Whichever of the two has the lower epoch.
+#[test]
+fn connections_go_on_however_often_routers_change() {
+    for older in [0, 1] {
+        let mut world = World::new(7, 0);
+        world.restart(1 - older, false);
+        world.pass(1000);
+        (0..50).for_each(|number| assert!(world.open(0, 1, number, true)));
+        world.pass(300);
+        let mut sent = 0;
+        // Each has many windows by one router, and goes over to the other one between two
+        // packets: now and then before that one has heard of the last ones.
+        for (turn, pause) in [5, 60, 100, 700, 60, 3000, 50, 20_000, 400, 5].into_iter().enumerate() {
+            let at = turn % 2;
+            for step in 0..50 {
+                let (was, is) = (sent, sent + 2000);
+                sent = is;
+                for number in 0..50 {
+                    let talks = world.talk(at, (1, number, true), [was, is], number % 3 == step % 3);
+                    assert!(talks || step == 0, "{number} at {at}, step {step} of turn {turn}");
+                    if !talks {
+                        world.pass(400);
+                        assert!(world.talk(at, (1, number, true), [was, is], true), "again");
+                    }
+                }
+            }
+            world.pass(pause);
+        }
+        world.assert_equal();
+        // Now one of them alone.
+        world.talk(1, (1, 0, true), [sent, sent + 1], false);
+        world.pass(30_000);
+        let told = told(&world);
+        assert_eq!(told[0] + told[1], 50, "{told:?}, whose epoch is lower: {older}");
+    }
+}
+
+#[test]
+fn directions_may_go_by_different_routers() {
+    let mut world = World::new(8, 0);
+    world.pass(1000);
+    (0..50).for_each(|number| assert!(world.open(0, 1, number, true)));
+    world.pass(300);
+    for step in 0..400u32 {
+        for number in 0..50 {
+            let original = original(1, number, true);
+            let reply = world.routers[0].reply(&original).unwrap();
+            let (was, is) = (step * 2000, step * 2000 + 2000);
+            let ask = packet(&original, Some((0x18, 1001 + is, 5001 + was)));
+            let answer = packet(&reply, Some((0x18, 5001 + is, 1001 + is)));
+            assert!(world.routers[0].forward(&ask, [LAN, WAN], world.now), "step {step}, {number}");
+            assert!(world.routers[1].forward(&answer, [WAN, LAN], world.now), "step {step}, {number}");
+        }
+        world.pass(60);
+    }
+    assert_eq!(told(&world), [50, 50]);
+    world.assert_equal();
+    world.pass(10_000);
+    assert_eq!(told(&world).iter().sum::<u64>(), 50, "{:?}", told(&world));
+}
+
 #[test]
 fn what_is_lost_here_is_found_and_told_anew() {
     let mut world = World::new(2, 0);

@@ -1,9 +1,10 @@
-//! Flows that have begun since somebody asked last.
+//! Flows that have begun, or have been taken up again, since somebody asked last.
 //!
 //! Whoever keeps a copy of the table for after a crash writes all of it now and then, and what has
 //! begun since by asking for it: else each crash would forget the connections of the last seconds.
-//! So does who tells another router of them. Each has a list of its own. The first flows that fit
-//! are remembered; where nobody asks, nothing is.
+//! So does who tells another router of them, which also wants to know of connections that go on
+//! here after they had passed elsewhere. Each has a list of its own. The first flows that fit are
+//! remembered; where nobody asks, nothing is.
 
 use crate::{Hit, Table, Worker};
 use crossbeam_queue::ArrayQueue;
@@ -35,6 +36,14 @@ impl Begun {
             let _ = entries.push(entry);
         }
     }
+
+    /// A side of a connection has said anew where it is.
+    #[cold]
+    pub(crate) fn note_resumed(&self, entry: u32) {
+        if let Some(entries) = self.0[Asker::Peer as usize].get() {
+            let _ = entries.push(entry);
+        }
+    }
 }
 
 impl Table {
@@ -43,7 +52,8 @@ impl Table {
 }
 
 impl Worker {
-    /// Shows the flows that have begun since this asker's last call and live, the first [some
+    /// Shows the flows that have begun since this asker's last call and live, to [`Asker::Peer`] also
+    /// the connections that were taken up again by packets since, the first [some
     /// thousand](ROOM) at most; from the first call on. As with [`flows`](Worker::flows),
     /// [`offline`](Worker::offline) must follow before long. One may be shown twice.
     pub fn begun(&self, asker: Asker, show: &mut impl FnMut(&Hit)) {

@@ -182,6 +182,7 @@ impl Worker {
                 [side, 1 - side].iter().for_each(|side| cold.set_side(*side, &connection.sides[*side]));
             } else if anew {
                 cold.set_side(side, &connection.sides[side]);
+                self.table.begun.note_resumed(hit.entry);
             } else {
                 self.table.advance(cold, side, &connection.sides[side]);
             }

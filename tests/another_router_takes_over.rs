@@ -144,6 +144,42 @@ fn when_what_it_tracks_is_lost() {
     becomes(&one, "left", "active");
 }
 
+#[test]
+fn when_a_host_that_it_tracks_does_not_answer() {
+    let net = Pair::new("vr-ping");
+    let far = "198.51.100.9/32 dev lo";
+    net.server.run(&format!("ip address add {far}")).unwrap();
+    net.one.run("ip route add 198.51.100.9 via 10.2.0.9").unwrap();
+    let line = "track = [{ ping = \"198.51.100.9\", interval = \"100ms\" }]";
+    let of = |priority, more| config(&format!("priority = {priority}\ninterval = \"10ms\"\n{more}"));
+    let mut one = Router::start(&net.one, &of(200, line)).unwrap();
+    let two = Router::start(&net.two, &of(100, "")).unwrap();
+    if !one.is_bifrost() {
+        return;
+    }
+    becomes(&one, "left", "active");
+    becomes(&two, "left", "backup");
+    // Another process knows as much.
+    let stream = net.stream();
+    one.upgrade().unwrap();
+    assert_eq!(stream.lost(), 0, "{}", one.log());
+    becomes(&one, "left", "active");
+    assert_eq!(status(&two, "left")["state"], "backup");
+
+    net.server.run(&format!("ip address del {far}")).unwrap();
+    becomes(&two, "left", "active");
+    becomes(&one, "right", "initialize");
+    assert_eq!(status(&one, "left")["lacks"][0], "ping 198.51.100.9");
+    assert!(one.log().contains("198.51.100.9 does not answer any more"), "{}", one.log());
+    net.server.run(&format!("ip address add {far}")).unwrap();
+    becomes(&one, "left", "active");
+    // The way to it may be another.
+    net.one.run("ip route replace 198.51.100.9 via 10.2.0.9 src 10.1.0.2").unwrap();
+    net.server.run("ip route add 10.1.0.2 via 10.2.0.2").unwrap();
+    sleep(Duration::from_secs(1));
+    assert_eq!(state(&one, "left"), "active", "{}", one.log());
+}
+
 /// Hosts learn the virtual link address and no other, by ARP and by neighbour discovery; the
 /// addresses can be pinged.
 #[test]

@@ -30,7 +30,7 @@ pub struct Pair {
     pub customer: Host,
     pub server: Host,
     pub left: Host,
-    _right: Host,
+    pub right: Host,
     _lab: Lab,
     _turn: Turn,
 }
@@ -53,7 +53,7 @@ impl Pair {
             }
             end.run(&format!("ip route add default via {net}.1")).unwrap();
         }
-        Pair { one, two, customer, server, left, _right: right, _lab: lab, _turn: turn }
+        Pair { one, two, customer, server, left, right, _lab: lab, _turn: turn }
     }
 
     /// A stream through the pair, of which nothing was lost so far.

@@ -482,8 +482,8 @@ impl Said<'_, '_> {
         let mut list = Vec::new();
         for one in written {
             match one.get_ref().what() {
-                Some(what) => list.push((what, one.get_ref().lower.as_ref().map(&lower))),
-                None => self.wrong(one.span(), "what is tracked is one thing".to_owned(), track::EXPECTED),
+                Ok(what) => list.push((what, one.get_ref().lower.as_ref().map(&lower))),
+                Err((message, expected)) => self.wrong(one.span(), message, expected),
             }
         }
         list

@@ -69,6 +69,6 @@ pub use sections::OpenError;
 pub use service::*;
 pub use sharing::Sharing;
 pub use system::{RootLogin, Shell, Ssh, Syslog, System, User};
-pub use track::Tracked;
+pub use track::{Ping, Tracked};
 pub use virtual_router::{Track, VirtualRouter};
 pub use wireguard::{PrivateKey, PublicKey, WireGuard, WireGuardPeer};

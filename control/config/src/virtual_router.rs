@@ -168,11 +168,10 @@ fn one(page: &mut Page, name: &str, section: &Spanned<DeValue>) -> Option<Virtua
     }
     let mut lost = Vec::new();
     for one in &written.track {
-        let Some(what) = one.get_ref().what() else {
-            wrong(one.span(), "what is tracked is one thing".to_owned(), track::EXPECTED);
-            continue;
-        };
-        lost.push(Track { what, lower: one.get_ref().lower });
+        match one.get_ref().what() {
+            Ok(what) => lost.push(Track { what, lower: one.get_ref().lower }),
+            Err((message, expected)) => wrong(one.span(), message, expected),
+        }
     }
     let settings = Settings {
         version,
@@ -259,6 +258,15 @@ mod tests {
         assert_eq!((lan.settings.interval, lan.settings.priority), (Duration::from_millis(10), 200));
         assert_eq!(lan.track[0], Track { what: Tracked::Interface("wan0".to_owned()), lower: None });
         assert_eq!(lan.track[1].lower, Some(50));
+        let asked =
+            "track = [{ ping = \"2001:db8::9\" }, { ping = \"192.0.2.9\", interval = \"200ms\", count = 5 }]";
+        let lan = read(&format!("{LEAST}{asked}")).unwrap().remove(0);
+        let ping = |address: &str, millis, count| {
+            let interval = Duration::from_millis(millis);
+            Tracked::Ping(crate::Ping { address: address.parse().unwrap(), interval, count })
+        };
+        assert_eq!(lan.track[0].what, ping("2001:db8::9", 1000, 3));
+        assert_eq!(lan.track[1].what, ping("192.0.2.9", 200, 5));
         let both = "[vrrp.lan6]\ninterface = \"eth1\"\nid = 7\naddresses = [\"fe80::1\", \"2001:db8::1\"]";
         assert_eq!(read(&format!("{LEAST}{both}")).unwrap().len(), 2);
     }
@@ -283,6 +291,14 @@ mod tests {
             (format!("{LEAST}version = 4"), "no version 4"),
             (format!("{LEAST}peers = [\"fe80::2\"]"), "another family"),
             (format!("{LEAST}track = [{{ lower = 5 }}]"), "one thing"),
+            (format!("{LEAST}track = [{{ ping = \"192.0.2.9\", flows = \"shared\" }}]"), "one thing"),
+            (format!("{LEAST}track = [{{ ping = \"192.0.2.9\", from = \"bgp\" }}]"), "from is for route"),
+            (format!("{LEAST}track = [{{ interface = \"a\", interval = \"1s\" }}]"), "interval is for ping"),
+            (format!("{LEAST}track = [{{ route = \"::/0\", count = 2 }}]"), "count is for ping"),
+            (format!("{LEAST}track = [{{ ping = \"fe80::1\" }}]"), "no host that can be asked"),
+            (format!("{LEAST}track = [{{ ping = \"224.0.0.1\" }}]"), "no host that can be asked"),
+            (format!("{LEAST}track = [{{ ping = \"192.0.2.9\", interval = \"99ms\" }}]"), "interval"),
+            (format!("{LEAST}track = [{{ ping = \"192.0.2.9\", count = 0 }}]"), "count 0 cannot be"),
             (format!("{LEAST}prio = 5"), "unknown field `prio`"),
             (format!("{LEAST}{}", LEAST.replace("vrrp.lan", "vrrp.wan")), "has the same id"),
             (format!("{six}addresses = [\"2001:db8::1\"]"), "not link-local"),

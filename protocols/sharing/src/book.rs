@@ -82,7 +82,7 @@ pub(crate) struct Known {
     mine: u64,
     /// What the other router has told that it is; 0: nothing.
     theirs: u64,
-    /// The phase that it was told, or heard, to be in.
+    /// The phase that it was heard to be in.
     pub(crate) phase: Phase,
     /// Seconds of the clock at its last packet, as was told.
     pub(crate) told: u32,

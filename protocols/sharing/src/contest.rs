@@ -16,7 +16,6 @@ use crate::shared::Flow;
 use crate::sharer::Sharing;
 use crate::table::{Here, Local};
 use crate::telling::AGAIN;
-use flow::Phase;
 
 /// The time between two looks is doubled so often.
 const DOUBLED: u8 = 3;
@@ -58,15 +57,15 @@ impl Sharing {
             known.contests = 2;
             self.contested.insert((now + AGAIN, mark));
         } else {
-            self.give_way(mark, local.packets, local.flow.phase);
+            self.give_way(mark, local.packets);
             self.is_news(mark, now);
         }
     }
 
     /// The flow is the other router's from here on, until packets of it come.
-    pub(crate) fn give_way(&mut self, mark: u64, packets: u32, phase: Phase) {
+    pub(crate) fn give_way(&mut self, mark: u64, packets: u32) {
         if let Some(known) = self.book.get(mark) {
-            (known.carried, known.packets, known.phase) = (false, packets, phase);
+            (known.carried, known.packets) = (false, packets);
             // The other router has to hear of it again if packets come before it hears of this.
             (known.anew, known.contests) = (true, 0);
         }

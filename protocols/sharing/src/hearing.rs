@@ -100,7 +100,7 @@ impl Sharing {
         self.is_known(mark, &local);
         if gives_way {
             here.renew(local.entry, &flow, now);
-            self.give_way(mark, local.packets, flow.phase);
+            self.give_way(mark, local.packets);
         }
         self.told(mark, &flow);
         if gives_way && self.book.get(mark).is_some_and(|known| known.mine() != 0) {
@@ -118,7 +118,7 @@ impl Sharing {
     pub(crate) fn told(&mut self, mark: u64, flow: &Flow) {
         self.book.set_theirs(mark, self.marks.content(mark, flow, flow.phase));
         if let Some(known) = self.book.get(mark) {
-            known.retold = true;
+            (known.retold, known.phase) = (true, flow.phase);
         }
     }
 
@@ -148,9 +148,7 @@ impl Sharing {
         // What is known of a flow that is not there any more.
         self.book.remove(mark);
         let Ok(entry) = here.put(flow, now) else { return false };
-        let mut known = Known::new(entry, 0, false, self.audit.pass);
-        known.phase = flow.phase;
-        self.book.add(mark, known);
+        self.book.add(mark, Known::new(entry, 0, false, self.audit.pass));
         self.told(mark, flow);
         true
     }

@@ -261,7 +261,7 @@ impl Sharing {
             Message::Fresh { mark, idle: flow.idle }.put(parcel);
         }
         if let Some(known) = self.book.get(mark) {
-            (known.phase, known.told, known.anew) = (flow.phase, last(&flow, now), false);
+            (known.told, known.anew) = (last(&flow, now), false);
         }
     }
 

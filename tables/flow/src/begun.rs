@@ -52,8 +52,8 @@ impl Table {
 }
 
 impl Worker {
-    /// Shows the flows that have begun since this asker's last call and live, to [`Asker::Peer`] also
-    /// the connections that were taken up again by packets since, the first [some
+    /// Shows the flows that have begun since this asker's last call and live, to [`Asker::Peer`]
+    /// also the connections that were taken up again by packets since, the first [some
     /// thousand](ROOM) at most; from the first call on. As with [`flows`](Worker::flows),
     /// [`offline`](Worker::offline) must follow before long. One may be shown twice.
     pub fn begun(&self, asker: Asker, show: &mut impl FnMut(&Hit)) {

@@ -109,6 +109,9 @@ static TRACK_NUMBER: &[Key] = &[
     text("bfd", What::Address, "a BFD session to this address that is up"),
     word("flows", &["shared"], "the flows of the other router ([sharing]), unless it is not there"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
+    text("ping", What::Address, "a host that answers (ICMP echo)"),
+    text("interval", What::Time, "how often it is asked, 100ms to 60s").or("\"1s\""),
+    number("count", 1, 100, "so many unanswered in a row: it is lost; answered: it is back").or("3"),
     number("lower", 0, U32, "so much lower without it; else not at all"),
 ];
 
@@ -118,6 +121,9 @@ static TRACK_WORD: &[Key] = &[
     text("bfd", What::Address, "a BFD session to this address that is up"),
     word("flows", &["shared"], "the flows of the other router ([sharing]), unless it is not there"),
     text("from", What::Words, "who made the route, such as bgp, ospf or static"),
+    text("ping", What::Address, "a host that answers (ICMP echo)"),
+    text("interval", What::Time, "how often it is asked, 100ms to 60s").or("\"1s\""),
+    number("count", 1, 100, "so many unanswered in a row: it is lost; answered: it is back").or("3"),
     word("lower", RANKS, "the preference without it; else no default router"),
 ];
 

@@ -323,6 +323,7 @@ impl Control {
                 self.forwarding.plane.takes_long();
                 self.forwarding.plane.policy().resume_flows();
             }
+            self.forwarding.pings.follow(&self.forwarding.router, &self.door);
             self.parts.redundancy.follow(&self.forwarding);
             self.parts.discovery.follow(&self.forwarding, &self.parts.redundancy);
             self.parts.dhcp_relay.follow(&self.forwarding);

@@ -15,6 +15,7 @@ use tracing::warn;
 use wire::Class;
 
 use super::bfd::Reachability;
+use super::pings::Pings;
 use super::watch::Watches;
 use super::{DaemonError, settings};
 use crate::service::Stop;
@@ -33,6 +34,8 @@ pub(crate) struct Forwarding {
     pub(crate) linux_nat: Option<nat::Rules>,
     /// Whom BFD sessions reach.
     pub(crate) reachability: Reachability,
+    /// Which hosts answer.
+    pub(super) pings: Pings,
     /// Whether the other router's flows are here.
     pub(crate) flows_are_shared: Arc<AtomicBool>,
     /// Until when the graph's elements are timed.
@@ -70,6 +73,7 @@ impl Forwarding {
             firewall: Adopted::default(),
             linux_nat: None,
             reachability: Reachability::default(),
+            pings: Pings::default(),
             flows_are_shared: Arc::default(),
             measured_until: None,
             copy_is_due: false,

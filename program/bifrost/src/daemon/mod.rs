@@ -42,7 +42,8 @@
 //! | `dhcp_relay/` | `[dhcp_relay.NAME]`: DHCP is passed to servers elsewhere |
 //! | `redundancy/` | `[vrrp.NAME]`: addresses that this router has together with others |
 //! | `sharing/` | `[sharing]`: flows that two routers have together |
-//! | `groups.rs`, `orders.rs`, `tracked.rs` | what those two share: being in groups, the way to a thread, what a section tracks |
+//! | `tracked.rs`, `pings.rs` | what sections depend on: whether it is there now, whether hosts answer |
+//! | `groups.rs`, `orders.rs` | what those parts share: being in groups, the way to a thread |
 //! | `watch.rs` | trace and capture: observers in the workers' graphs |
 //!
 //! The order at the start matters: Linux's tables are read whole before the first port is taken, so
@@ -83,6 +84,7 @@ mod nft;
 mod orders;
 pub(crate) mod own;
 mod peers;
+mod pings;
 pub(crate) mod ports;
 mod questions;
 mod redundancy;
@@ -224,6 +226,7 @@ fn serve(start: Start<'_>) -> Result<(), DaemonError> {
         let (ports, active) = predecessor.make_way()?;
         control.forwarding.plane.inherit(ports);
         control.parts.redundancy.go_on(active);
+        control.forwarding.pings.go_on();
     }
     // Before anything is taken: a second daemon, or an address that is not to be had, ends here.
     // Questions wait.

@@ -10,6 +10,7 @@ impl Forwarding {
         match what {
             Tracked::Interface(name) => links.by_name(name).is_some_and(|link| link.up && link.running),
             Tracked::Bfd(peer) => self.reachability.reaches(*peer),
+            Tracked::Ping(ping) => self.pings.answers(ping),
             Tracked::Flows => self.has_flows(),
             Tracked::Route { prefix, from } => self.mirror.leads(prefix, from.as_deref()),
         }

@@ -125,6 +125,7 @@ fn watch(place: &Path, door: &Door) -> Option<JoinHandle<()>> {
             door.hand_in(Box::new(move |control| {
                 control.forwarding.reachability.take(report);
                 follow_gateways(&mut control.forwarding);
+                control.parts.redundancy.follow(&control.forwarding);
             }))
         });
         if let Err(error) = ended {

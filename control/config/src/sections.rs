@@ -681,13 +681,7 @@ fn translation(page: &mut Page, value: &Spanned<DeValue>) -> Option<nat::Rules> 
             let at = place(mistake.rule).unwrap_or(value.span());
             page.wrong(at, mistake.to_string(), Hint::default());
         }
-        nat::Rules {
-            capacity: 1,
-            log: false,
-            lowest_ipv6_mtu: nat::Rules::LOWEST_IPV6_MTU,
-            rules: Vec::new(),
-            clamps: Vec::new(),
-        }
+        Vec::new().into()
     });
     Some(rules)
 }

@@ -283,6 +283,7 @@ impl Policy {
             capacity: 0,
             log: false,
             lowest_ipv6_mtu: nat::Rules::LOWEST_IPV6_MTU,
+            half: None,
             rules: Vec::new(),
             clamps: Vec::new(),
         };

@@ -101,13 +101,7 @@ fn policy(case: &Case) -> PolicySettings {
             action: nat::Action::Masquerade(dynamic),
             fallback: None,
         };
-        nat::Rules {
-            capacity: 1 << 20,
-            log: false,
-            lowest_ipv6_mtu: nat::Rules::LOWEST_IPV6_MTU,
-            rules: vec![rule],
-            clamps: Vec::new(),
-        }
+        vec![rule].into()
     });
     PolicySettings {
         filter: filter.unwrap_or_else(|wrong| panic!("{wrong}")),

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use crate::Clamp;
 use crate::addresses::{address, octets};
 use crate::mapping::{Endpoint, Scope};
-use crate::rule::{Action, ClampRule, Match, Rule, Rules};
+use crate::rule::{Action, ClampRule, Half, Match, Rule, Rules};
 use crate::space::Class;
 
 /// A port of the router, as rules need it.
@@ -104,6 +104,7 @@ pub(crate) struct Ruleset {
     pub by_scope: HashMap<u32, usize>,
     pub clamps: Vec<CompiledClamp>,
     pub lowest_ipv6_mtu: u16,
+    half: Option<Half>,
     scopes: HashMap<String, u32>,
     next_scope: u32,
 }
@@ -135,7 +136,7 @@ impl Ruleset {
             let output = PortSet::of(output, not_output, ports, named);
             set.rules.push(Compiled { rule: rule.clone(), input, output, scope, counters });
         }
-        set.lowest_ipv6_mtu = rules.lowest_ipv6_mtu;
+        (set.lowest_ipv6_mtu, set.half) = (rules.lowest_ipv6_mtu, rules.half);
         let clamp = |clamp: &ClampRule| CompiledClamp {
             ports: [&clamp.input, &clamp.output].map(|words| PortSet::of(words, &[], ports, named)),
             families: clamp.families,
@@ -150,6 +151,11 @@ impl Ruleset {
         let mut set = self.clone();
         set.rules.iter_mut().for_each(|compiled| compiled.counters = Arc::default());
         set
+    }
+
+    /// Those of a range of ports that are given out here.
+    pub fn given_out(&self, ports: &RangeInclusive<u16>) -> RangeInclusive<u16> {
+        Half::of_any(self.half, ports)
     }
 
     /// The port of a number.

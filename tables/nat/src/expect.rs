@@ -135,7 +135,7 @@ impl Nat {
                 .behind(&control, Class::Tcp)
                 .map_or(Scope::default(), |mapping| mapping.inside.scope);
             let ports = set.by_scope.get(&scope.rule).and_then(|at| set.rules[*at].rule.action.dynamic());
-            let ports = ports.map_or(1024..=65_535, |dynamic| dynamic.ports.clone());
+            let ports = set.given_out(ports.map_or(&(1024..=65_535), |dynamic| &dynamic.ports));
             let wanted = Wanted { pool: Pool::One(outside), ports, paired: false, host_limit: None };
             let endpoint = Endpoint { address: announced.inside, port: announced.inside_port };
             let inside = Inside { endpoint, class: Class::Tcp, table: announced.table, scope };

@@ -95,6 +95,27 @@ fn masquerading_maps_an_endpoint_once_for_all_destinations() {
 }
 
 #[test]
+fn two_routers_give_out_halves_and_know_each_others() {
+    let halves = ["lower", "upper"].map(|half| nat(&format!("half = \"{half}\"\n{EVERYTHING}")));
+    let mut given = std::collections::HashSet::new();
+    for host in 1..200 {
+        for (at, nat) in halves.iter().enumerate() {
+            let source = format!("192.168.1.{host}");
+            // Of ports that all would keep, half may not be.
+            let original = tcp((&source, 4000 + 40_000 * (host % 2) + at as u16), ("8.8.8.8", 80));
+            let out = lead(nat, &original, LAN, WAN).unwrap();
+            assert!(given.insert(out.source_port), "{} was given out twice", out.source_port);
+            assert_eq!(at == 0, out.source_port <= 33_279, "{}", out.source_port);
+            // What the other one gave out is the host's here as well, for later flows too.
+            let other = &halves[1 - at];
+            assert!(other.restore(&original, &out.reversed(), NOW));
+            let later = lead(other, &tcp((&source, original.source_port), ("9.9.9.9", 1)), LAN, WAN).unwrap();
+            assert_eq!(later.source_port, out.source_port);
+        }
+    }
+}
+
+#[test]
 fn identifiers_of_queries_are_mapped_like_ports() {
     let nat = nat(EVERYTHING);
     let ping = tuple(protocol::ICMP, ("192.168.1.5", 7), ("8.8.8.8", 7));

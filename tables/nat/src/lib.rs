@@ -98,8 +98,8 @@ pub use prefix64::{Prefix64, Prefix64Error, is_global};
 pub use record::{Event, Record};
 pub use rewrite::{rewrite, rewrite_plain4};
 pub use rule::{
-    Action, ClampRule, Dynamic, Fallback, Filtering, HOST_LIMIT, MOST_ADDRESSES, Match, Pooling, Rule, Rules,
-    Spread, Target,
+    Action, ClampRule, Dynamic, Fallback, Filtering, HOST_LIMIT, Half, MOST_ADDRESSES, Match, Pooling, Rule,
+    Rules, Spread, Target,
 };
 pub use shortage::Shortage;
 pub use show::{MappingShown, PoolShown, RuleShown};

@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 
 use crate::compiled::Port;
-use crate::rule::{Action, Fallback, Match, Pooling, Rule, Rules, Spread, Target};
+use crate::rule::{Action, Fallback, Half, Match, Pooling, Rule, Rules, Spread, Target};
 use crate::{Addresses, Clamp};
 use members::Members;
 
@@ -90,7 +90,7 @@ pub fn nftables(
     told: Told,
     named: impl Fn(&str, &str) -> bool,
 ) -> String {
-    let mut chains = Chains::new(ports, members, &named);
+    let mut chains = Chains { half: rules.half, ..Chains::new(ports, members, &named) };
     for rule in &rules.rules {
         chains.rule(rule);
     }
@@ -129,6 +129,8 @@ pub fn nftables(
 struct Chains<'r> {
     ports: &'r [Port],
     members: Members<'r>,
+    /// Which part of the ports is given out.
+    half: Option<Half>,
     named: &'r dyn Fn(&str, &str) -> bool,
     /// Drops what is to be dropped, before anything is translated.
     closed: String,
@@ -147,6 +149,7 @@ impl<'r> Chains<'r> {
         Chains {
             ports,
             members: Members::new(members),
+            half: None,
             named,
             closed: empty(),
             destination: empty(),
@@ -213,9 +216,10 @@ impl<'r> Chains<'r> {
                 let _ = writeln!(self.reset, "\t\t{}{line}", sides.output);
             }
         }
+        let given_out = rule.given_out(self.half);
         for family in [Family::V4, Family::V6] {
-            let (destination, source) = express(rule, family, &sides);
-            let (early, kept) = unknown(rule, family, &sides);
+            let (destination, source) = express(&given_out, family, &sides);
+            let (early, kept) = unknown(&given_out, family, &sides);
             let members = &mut self.members;
             let (destination, early) = (members.at_prerouting(destination), members.at_prerouting(early));
             let (kept, source) = (members.at_forward(kept, &sides), members.at_postrouting(source, &sides));
@@ -565,6 +569,18 @@ mod tests {
         nftables(&rules, &ports, members, Told::Here, |word, name| {
             word == name || word == "ppp*" && name.starts_with("ppp")
         })
+    }
+
+    #[test]
+    fn a_half_of_the_ports_is_a_half_in_linux_and_no_answer_is_for_linux() {
+        let text = rendered(&format!("half = \"upper\"\n{}", crate::text::EVERYTHING));
+        for line in [
+            "snat ip to 203.0.113.16-203.0.113.31:32769-65535 persistent\n",
+            "@th,400,16 33535-65535 drop\n",
+            "@th,240,16 1-33433 drop\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
     }
 
     #[test]

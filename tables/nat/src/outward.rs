@@ -120,7 +120,7 @@ impl Nat {
         }
         let wanted = Wanted {
             pool: Pool::One(original.destination),
-            ports: 1024..=65_535,
+            ports: set.given_out(&(1024..=65_535)),
             paired: true,
             host_limit: None,
         };
@@ -144,23 +144,26 @@ impl Nat {
                 let port = output.and_then(|number| set.port(number));
                 let own = port.and_then(|port| port.address(ipv4));
                 let own = own.ok_or_else(|| refused(compiled, Refusal::NoAddress))?;
-                let wanted = wanted(dynamic, Pool::One(own));
+                let wanted = wanted(set, dynamic, Pool::One(own));
                 self.map(compiled, at, leaving, &wanted, now).map(Some)
             }
             Action::Source { addresses, dynamic } => {
-                self.pooled(compiled, at, leaving, addresses, dynamic, now)
+                self.pooled(set, at, compiled, leaving, (addresses, dynamic), now)
             }
             Action::Nat64 { addresses, dynamic, .. } => {
                 if Class::of(leaving.protocol).is_none() {
                     return Err(refused(compiled, Refusal::Protocol));
                 }
-                self.pooled(compiled, at, leaving, addresses, dynamic, now)
+                self.pooled(set, at, compiled, leaving, (addresses, dynamic), now)
             }
             Action::Deterministic { blocks, dynamic } => {
                 let IpAddr::V4(host) = address(&leaving.source) else { return Ok(None) };
                 let Some(block) = blocks.block(host) else { return Ok(None) };
                 let outside = mapped(block.outside.octets());
-                let wanted = Wanted { ports: block.ports(), ..wanted(dynamic, Pool::One(outside)) };
+                let wanted = Wanted {
+                    ports: set.given_out(&block.ports()),
+                    ..wanted(set, dynamic, Pool::One(outside))
+                };
                 self.map(compiled, at, leaving, &wanted, now).map(Some)
             }
             Action::OneToOne { inside, outside, .. } => {
@@ -186,11 +189,11 @@ impl Nat {
     /// From a pool of the flow's family.
     fn pooled(
         &self,
-        compiled: &Compiled,
+        set: &Ruleset,
         at: usize,
+        compiled: &Compiled,
         leaving: &Tuple,
-        addresses: &Addresses,
-        dynamic: &Dynamic,
+        (addresses, dynamic): (&Addresses, &Dynamic),
         now: u32,
     ) -> Result<Option<Outward>, Refusal> {
         let nat64 = matches!(compiled.rule.action, Action::Nat64 { .. });
@@ -198,7 +201,7 @@ impl Nat {
         if !nat64 && ipv6 == is_ipv4(&leaving.source) {
             return Ok(None);
         }
-        let wanted = wanted(dynamic, Pool::Many(addresses));
+        let wanted = wanted(set, dynamic, Pool::Many(addresses));
         self.map(compiled, at, leaving, &wanted, now).map(Some)
     }
 
@@ -253,10 +256,10 @@ pub(crate) fn refused(compiled: &Compiled, refusal: Refusal) -> Refusal {
     refusal
 }
 
-fn wanted<'a>(dynamic: &Dynamic, pool: Pool<'a>) -> Wanted<'a> {
+fn wanted<'a>(set: &Ruleset, dynamic: &Dynamic, pool: Pool<'a>) -> Wanted<'a> {
     Wanted {
         pool,
-        ports: dynamic.ports.clone(),
+        ports: set.given_out(&dynamic.ports),
         paired: dynamic.pooling == Pooling::Paired,
         host_limit: dynamic.host_limit,
     }

@@ -30,6 +30,8 @@ pub struct Rules {
     /// IPv4 packets that may be fragmented NAT64 makes IPv6 packets of that are no larger than
     /// this, whatever the way carries.
     pub lowest_ipv6_mtu: u16,
+    /// The part of every range of ports that is given out; `None`: all of it.
+    pub half: Option<Half>,
     /// The rules.
     pub rules: Vec<Rule>,
     /// Where TCP's segment size is held down.
@@ -45,7 +47,8 @@ impl From<Vec<Rule>> for Rules {
     /// Rules of which nothing else is said.
     fn from(rules: Vec<Rule>) -> Rules {
         let lowest_ipv6_mtu = Rules::LOWEST_IPV6_MTU;
-        Rules { capacity: MAPPINGS as usize, log: false, lowest_ipv6_mtu, rules, clamps: Vec::new() }
+        let capacity = MAPPINGS as usize;
+        Rules { capacity, log: false, lowest_ipv6_mtu, half: None, rules, clamps: Vec::new() }
     }
 }
 
@@ -214,6 +217,35 @@ pub struct Dynamic {
     pub host_limit: Option<u32>,
 }
 
+/// The part of a range of ports that one of two routers gives out, where both translate into the
+/// same addresses. Each knows the other's mappings by sharing flows; only new ones could meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Half {
+    /// From the first one on; it has one more where their number is odd.
+    Lower,
+    /// The rest.
+    Upper,
+}
+
+impl Half {
+    /// The half of a range. The upper one of a single port is empty.
+    pub(crate) fn of(self, ports: &RangeInclusive<u16>) -> RangeInclusive<u16> {
+        let (low, high) = (*ports.start(), *ports.end());
+        let middle = low + high.saturating_sub(low) / 2;
+        match self {
+            Half::Lower => low..=middle,
+            Half::Upper if middle < high => middle + 1..=high,
+            Half::Upper => RangeInclusive::new(1, 0),
+        }
+    }
+
+    /// The half of a range, or all of it.
+    pub(crate) fn of_any(half: Option<Half>, ports: &RangeInclusive<u16>) -> RangeInclusive<u16> {
+        half.map_or_else(|| ports.clone(), |half| half.of(ports))
+    }
+}
+
 /// Which address of a pool a host's next mapping has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -264,6 +296,17 @@ pub enum Fallback {
     Open,
     /// It is dropped.
     Closed,
+}
+
+impl Rule {
+    /// As it is where a half of the ports is given out, or all of them.
+    pub(crate) fn given_out(&self, half: Option<Half>) -> Rule {
+        let mut rule = self.clone();
+        if let Action::Masquerade(dynamic) | Action::Source { dynamic, .. } = &mut rule.action {
+            dynamic.ports = Half::of_any(half, &dynamic.ports);
+        }
+        rule
+    }
 }
 
 impl Action {

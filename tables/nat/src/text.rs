@@ -34,7 +34,7 @@ use serde::Deserialize;
 
 use crate::Clamp;
 use crate::reader::Reader;
-use crate::rule::{ClampRule, MAPPINGS, Rules};
+use crate::rule::{ClampRule, Half, MAPPINGS, Rules};
 
 /// Mappings at most: their numbers have 26 bits in each of 64 shards, and memory ends long before.
 const MOST_MAPPINGS: u64 = 1 << 28;
@@ -67,6 +67,8 @@ pub struct Text {
     pub log: Option<bool>,
     /// What NAT64 fragments IPv4 packets to that may be fragmented.
     pub lowest_ipv6_mtu: Option<u64>,
+    /// Which part of the ports is given out.
+    pub half: Option<Half>,
     /// `[[nat.rule]]`
     pub rule: Vec<RuleText>,
     /// `[[nat.clamp]]`
@@ -191,6 +193,14 @@ impl Text {
             mss: clamp.mss,
         });
         let clamps: Vec<ClampRule> = clamps.collect();
+        for rule in rules.iter().filter(|_| self.half.is_some()) {
+            if rule.action.dynamic().is_some_and(|dynamic| dynamic.ports.start() == dynamic.ports.end()) {
+                let message = "one port has no halves".to_owned();
+                let at = self.rule.iter().position(|text| text.name.as_ref() == Some(&rule.name));
+                let name = Some(rule.name.clone());
+                mistakes.push(RuleMistake { rule: at, name, key: "pool_ports", message });
+            }
+        }
         for clamp in &clamps {
             if let Clamp::To(mss) = clamp.mss
                 && !(88..=65_495).contains(&mss)
@@ -203,7 +213,7 @@ impl Text {
         match mistakes.is_empty() {
             true => {
                 let (capacity, log) = (capacity as usize, self.log.unwrap_or(false));
-                Ok(Rules { capacity, log, lowest_ipv6_mtu, rules, clamps })
+                Ok(Rules { capacity, log, lowest_ipv6_mtu, half: self.half, rules, clamps })
             }
             false => Err(mistakes),
         }
@@ -338,6 +348,16 @@ mod tests {
         assert_eq!(kinds[..3], ["none", "masquerade", "source"]);
         let Action::Masquerade(dynamic) = &rules.rules[1].action else { panic!() };
         assert_eq!((dynamic.ports.clone(), dynamic.pooling), (1024..=65_535, Pooling::Paired));
+    }
+
+    #[test]
+    fn one_port_has_no_halves() {
+        let rule = "[[rule]]\nname = \"a\"\ntype = \"source\"\nout = \"wan0\"\npool = \"203.0.113.1\"\n\
+                    pool_ports = ";
+        assert_eq!(mistakes(&format!("half = \"upper\"\n{rule}\"7000-7001\"")), [""; 0]);
+        let found = mistakes(&format!("half = \"upper\"\n{rule}\"7000\""));
+        assert_eq!(found, ["nat rule \"a\": pool_ports: one port has no halves"]);
+        assert_eq!(mistakes(&format!("{rule}\"7000\"")), [""; 0]);
     }
 
     #[test]

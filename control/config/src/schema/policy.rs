@@ -58,6 +58,7 @@ pub(super) static NAT: &[Key] = &[
     number("mappings", 1, 1 << 28, "mappings at most"),
     flag("log", "a line in the log when a mapping is made or ends").or("false"),
     number("lowest_ipv6_mtu", 1_280, 65_535, "what NAT64 fragments to").or("1280"),
+    word("half", &["lower", "upper"], "of every range of ports; the other half is another router's"),
     key(
         "rule",
         Shape::Listed { by: "name", keys: NAT_RULE, inline: false },

@@ -93,6 +93,8 @@ pub(crate) struct Known {
     /// How often in a row both routers have been found to carry it; `packets` is then what had
     /// passed here when that was heard last.
     pub(crate) contests: u8,
+    /// Whether it will be looked at again for that.
+    pub(crate) looks: bool,
     /// Whether it was heard of since the other router began to tell its slice anew.
     pub(crate) retold: bool,
     /// The pass of the audit that has met it last.
@@ -112,6 +114,7 @@ impl Known {
             waits: false,
             anew: false,
             contests: 0,
+            looks: false,
             retold: false,
             pass,
         }
@@ -212,7 +215,7 @@ impl Book {
             (slice.mine, slice.theirs) = (Sum::default(), Sum::default());
             for known in slice.known.values_mut() {
                 (known.mine, known.theirs, known.waits) = (0, 0, false);
-                (known.anew, known.contests) = (false, 0);
+                (known.anew, known.contests, known.looks) = (false, 0, false);
             }
         }
     }

@@ -8,7 +8,8 @@
 //! So who hears that the other router carries a flow as well has both ends say anew where they are
 //! (windows are not compared until both have), and looks again after a while. No packet came since:
 //! it lets the flow go, and says so. Packets came: it tells the other router, which does the same.
-//! Where both go on, they tell each other ever more seldom, down to once in 1.6 seconds.
+//! Where both go on, they tell each other ever more seldom, down to once in some seconds. Where the
+//! other one says nothing any more, nothing is asked any more.
 //!
 //! When both have stopped, the one whose epoch is lower lets go first, so that not both do.
 
@@ -27,10 +28,10 @@ impl Sharing {
         self.told(mark, flow);
         let Some(known) = self.book.get(mark) else { return };
         known.packets = local.packets;
-        let looks_already = known.contests != 0;
-        known.contests = (known.contests + 1).min(DOUBLED + 1);
-        if !looks_already {
-            self.contested.insert((now + AGAIN, mark));
+        let at = now + (AGAIN << known.contests);
+        known.contests = (known.contests + 1).min(DOUBLED);
+        if !std::mem::replace(&mut known.looks, true) {
+            self.contested.insert((at, mark));
         }
     }
 
@@ -43,18 +44,17 @@ impl Sharing {
     }
 
     fn look_who_carries(&mut self, mark: u64, now: u64, here: &mut Here) {
-        let Some(local) = self.follow(mark, now, here) else { return };
         let waits = !self.gives_way;
+        self.book.get(mark).into_iter().for_each(|known| known.looks = false);
+        let Some(local) = self.follow(mark, now, here) else { return };
         let Some(known) = self.book.get(mark).filter(|known| known.contests != 0) else { return };
         if known.packets != local.packets {
             known.packets = local.packets;
             known.anew = true;
-            let again = now + (AGAIN << known.contests.min(DOUBLED));
             here.open(&local, &local.flow, now);
-            self.contested.insert((again, mark));
             self.is_news(mark, now);
         } else if waits && known.contests == 1 {
-            known.contests = 2;
+            (known.contests, known.looks) = (2, true);
             self.contested.insert((now + AGAIN, mark));
         } else {
             self.give_way(mark, local.packets);

@@ -379,6 +379,26 @@ fn connections_go_on_however_often_routers_change() {
 }
 
 #[test]
+fn windows_are_compared_again_when_the_other_router_is_gone() {
+    let mut world = World::new(9, 0);
+    world.pass(1000);
+    let flow = (1, 0, true);
+    assert!(world.open(0, flow.0, flow.1, flow.2));
+    world.pass(300);
+    assert!(world.talk(1, flow, [0, 2000], false));
+    world.pass(60);
+    world.way.cut = true;
+    for step in 1..100 {
+        assert!(world.talk(0, flow, [step * 2000, step * 2000 + 2000], step % 2 == 0), "{step}");
+        world.pass(20);
+    }
+    world.pass(5000);
+    let forged = packet(&original(1, 0, true), Some((0x18, 9_000_000, 5001 + 200_000)));
+    assert!(!world.routers[0].forward(&forged, [LAN, WAN], world.now));
+    assert!(world.talk(0, flow, [200_000, 201_000], false));
+}
+
+#[test]
 fn directions_may_go_by_different_routers() {
     let mut world = World::new(8, 0);
     world.pass(1000);

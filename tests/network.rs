@@ -77,6 +77,7 @@ const ALONE: &[&str] = &[
     "routes_by_a_lost_gateway_are_repaired_at_once",
     "routes_flap_under_traffic_without_loss",
     "the_graph_changes_under_traffic_without_loss",
+    "two_routers_outlive_failures_in_a_row",
 ];
 
 /// Places that are free.

@@ -274,15 +274,17 @@ impl Small {
         small
     }
 
+    /// Once nobody writes there.
     fn mount(&self, how: &[&str]) {
-        let done = Command::new("mount").args(how).arg(&self.0).status().unwrap();
-        assert!(done.success(), "mount {how:?}");
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        wait_for("a mount", Duration::from_secs(10), || {
+            let done = Command::new("mount").args(how).arg(&self.0).output().unwrap();
+            if done.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&done.stderr).into_owned())
+            }
+        })
+        .unwrap_or_else(|error| panic!("mount {how:?}: {error}"));
     }
 }
 

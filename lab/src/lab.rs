@@ -200,8 +200,13 @@ fn end(folder: &Path) {
     }
 }
 
-/// Removes a lab's folder. The caller is [`alone`].
+/// Removes a lab's folder, and what a killed test has mounted there. The caller is [`alone`].
 fn remove(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for place in places.filter(|place| Path::new(place).starts_with(folder)) {
+        let _gone_already = Command::new("umount").args(["--lazy", place]).output();
+    }
     let _gone_already = fs::remove_dir_all(folder);
     let _others_are_running = fs::remove_dir(LABS);
 }
@@ -223,6 +228,18 @@ fn processes(namespace: &str) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is mounted in it does not keep a lab from going.
+    #[test]
+    fn mounts_go_with_it() {
+        let lab = Lab::new("mounts").unwrap();
+        let (folder, place) = (lab.folder.clone(), lab.folder.join("host/place"));
+        fs::create_dir_all(&place).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&place).status().unwrap();
+        assert!(mount.success());
+        drop(lab);
+        assert!(!folder.exists());
+    }
 
     /// Labs that begin and end at the same time do not take each other for dead.
     #[test]

@@ -102,7 +102,7 @@ static __always_inline verdict classify6(struct frame *frame) {
     int express = frame->flags & IF_EXPRESS && other == UNDECIDED;
     int options = ip->next_header == 0;
     if ((options || !express) && !frame->beside && is_local6(&ip->destination))
-        return OURS;
+        return own6(frame, ip);
     if (express)
         return options ? PASS(CLASS_TRANSIT) : express6(frame, ip);
     if (!(frame->flags & IF_FORWARD6))

@@ -145,10 +145,18 @@ static __always_inline int is_local6(struct in6 *address) {
  * Whether a packet to an address of this machine that the main table routes may be in a tunnel that
  * workers open. One that Linux has joined of several is Linux's: it knows how to part them.
  */
-static __always_inline int is_enclosed(struct ipv4 *ip) {
-    if (ip->protocol != PROTOCOL_IPIP && ip->protocol != PROTOCOL_IPV6 && ip->protocol != PROTOCOL_GRE)
-        return 0;
-    return is_local4_of(bpf_ntohl(ip->destination), LOCAL_TUNNEL);
+static __always_inline int is_tunnels(__u8 protocol) {
+    return protocol == PROTOCOL_IPIP || protocol == PROTOCOL_IPV6 || protocol == PROTOCOL_GRE;
+}
+
+static __always_inline int is_enclosed4(struct ipv4 *ip) {
+    return is_tunnels(ip->protocol) && is_local4_of(bpf_ntohl(ip->destination), LOCAL_TUNNEL);
+}
+
+/* A limit of tunnels stands in front of what is inside (RFC 2473, 4.1.1). */
+static __always_inline int is_enclosed6(struct ipv6 *ip) {
+    return (is_tunnels(ip->next_header) || ip->next_header == PROTOCOL_DESTINATION_OPTIONS) &&
+           is_local6_of(&ip->destination, LOCAL_TUNNEL);
 }
 
 /* Link-local, multicast or limited broadcast: never transit for us. */

@@ -266,7 +266,11 @@ static __always_inline enum reason martian4(__u32 source, __u32 destination, int
 
 /* Who has a packet for this machine: Linux, or a worker that takes a tunnel's header off. */
 static __always_inline verdict own4(struct frame *frame, struct ipv4 *ip) {
-    return frame->flags & IF_FORWARD4 && !frame->joined && is_enclosed(ip) ? WORKER : OURS;
+    return frame->flags & IF_FORWARD4 && !frame->joined && is_enclosed4(ip) ? WORKER : OURS;
+}
+
+static __always_inline verdict own6(struct frame *frame, struct ipv6 *ip) {
+    return frame->flags & IF_FORWARD6 && !frame->joined && is_enclosed6(ip) ? WORKER : OURS;
 }
 
 static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {
@@ -331,7 +335,7 @@ static __always_inline verdict express6(struct frame *frame, struct ipv6 *ip) {
     __u64 hop = frame->beside ? frame->hop : word64(&nexthops, lookup6(d1, d2));
     __u8 kind = kind_of(hop);
     if (kind == KIND_LOCAL)
-        return OURS;
+        return frame->beside ? OURS : own6(frame, ip);
     if (!(frame->flags & IF_FORWARD6))
         return PASS(CLASS_TRANSIT);
     enum reason reason = martian6(ip);

@@ -1,12 +1,13 @@
-//! IP tunnels of Linux's (GRE, with and without a key, IPIP and 6in4) are made and opened by the
-//! plane: the same frames leave with the same bytes as by Linux, in both lanes, but for the
-//! identification that each sender chooses. Tunnels come, change and go while packets pass;
+//! IP tunnels of Linux's (GRE, with and without a key, IPIP and 6in4; GRE and both families over
+//! IPv6) are made and opened by the plane: the same frames leave with the same bytes as by Linux,
+//! in both lanes, but for identifications and flow labels that each sender chooses. Tunnels come, change and go while packets pass;
 //! a path that is narrower than it seems is found; the router's own rules hold for what is in them
 //! and for their headers; what the plane does not do, Linux does.
 //!
 //! ```text
 //!   left ---------------------- router ============ far
 //!   10.1.0.2  10.1.0.1  10.2.0.1  one two three four  10.2.0.2    behind it: 10.9.N.0/24, 2001:db8:9N::/48
+//!               2001:db8:2::1     five six seven      2001:db8:2::2
 //! ```
 
 use std::time::Duration;
@@ -17,12 +18,22 @@ use serde_json::Value;
 use crate::network::{Turn, turn};
 
 /// Name, options, and which families go by it.
-const TUNNELS: [(&str, &str, [bool; 2]); 4] = [
+const TUNNELS: [(&str, &str, [bool; 2]); 9] = [
     ("one", "type gre ttl inherit", [true, true]),
     ("two", "type gre key 7 ttl 77 tos inherit", [true, true]),
     ("three", "type ipip tos inherit", [true, false]),
     ("four", "type sit ttl 64", [false, true]),
+    ("five", "type ip6tnl mode any hoplimit 0 tclass inherit flowlabel 0x12345", [true, true]),
+    ("six", "type ip6gre key 7 hoplimit 77 tclass inherit encaplimit none", [true, true]),
+    ("seven", "type ip6tnl mode ipip6 tclass 0xb8", [true, false]),
+    ("eight", "type gre key 8 csum ttl inherit", [true, true]),
+    ("nine", "type ip6gre key 9 csum hoplimit 0", [true, true]),
 ];
+/// Those over IPv4.
+const OVER_IPV4: [&str; 5] = ["one", "two", "three", "four", "eight"];
+const OVER_IPV6: [&str; 4] = ["five", "six", "seven", "nine"];
+/// The flow label that is set.
+const LABEL: u32 = 0x12345;
 
 /// Where a host has its frames, and Python that sends them.
 const FILE: &str = "frames.pcap";
@@ -47,11 +58,19 @@ for n in (1, 2, 3):
             for flags in (0, 'DF'):
                 for size in (0, 1000, 1440, 1460):
                     add(IP(src='10.1.0.2', dst=f'10.9.{n}.77', tos=tos, ttl=ttl, flags=flags, id=len(frames)) / UDP(sport=len(frames), dport=9) / bytes(size))
-for n in (1, 2, 4):
+for n in (5, 6, 7, 8, 9):
+    for tos in (0, 0xb8, 0xbb):
+        for ttl in (1, 2, 255):
+            for size in (0, 1000, 1420, 1460):
+                add(IP(src='10.1.0.2', dst=f'10.9.{n}.77', tos=tos, ttl=ttl, flags='DF', id=len(frames)) / UDP(sport=len(frames), dport=9) / bytes(size))
+for n in (1, 2, 4, 5, 6, 8, 9):
     for tc in (0, 0xb9, 2, 3):
         for hlim in (1, 2, 255):
             for size in (0, 1000, 1400, 1430):
                 add(IPv6(src='2001:db8:1::2', dst=f'2001:db8:9{n}::77', tc=tc, hlim=hlim, fl=5) / UDP(sport=len(frames), dport=9) / bytes(size))
+for n in (5, 6):
+    for nh, front in ((60, [17, 0, 4, 1, 3, 1, 1, 0]), (0, [17, 0, 1, 4, 0, 0, 0, 0]), (44, [17, 0, 0, 1, 0, 0, 0, 9])):
+        add(IPv6(src='2001:db8:1::2', dst=f'2001:db8:9{n}::77', fl=5, nh=nh) / Raw(bytes(front)) / UDP(sport=len(frames), dport=9, chksum=7) / bytes(64))
 wrpcap(file, frames)";
 
 /// The same from the far end, of what comes in by tunnels, rightly or not.
@@ -82,6 +101,34 @@ add(dict(proto=4), b'', IP(src='10.2.0.2', dst='10.2.0.1', proto=4) / four())
 for cut in (1, 3, 4, 10, 19, 23, 27):
     for proto, front, packet in ((47, b'\\0\\0\\x08\\0', four()), (47, key, four()), (4, b'', four()), (41, b'', six())):
         add(dict(proto=proto), (front + bytes(packet))[:cut], b'')
+def add6(nh, front, packet, tc=0, end=''):
+    frames.append(Ether(dst=gateway) / Raw(bytes(IPv6(src=f'2001:db8:2::{end}2', dst='2001:db8:2::1', fl=3, nh=nh, tc=tc) / Raw(front + bytes(packet)))))
+    frames[-1].type = 0x86dd
+limit = lambda nh: bytes([nh, 0, 4, 1, 2, 1, 1, 0])
+for outer in range(4):
+    for inner in range(4):
+        for ttl in (1, 64):
+            add6(4, b'', four(tos=0xb8 | inner, ttl=ttl), outer)
+            add6(60, limit(4), four(tos=inner, ttl=ttl), outer)
+            add6(41, b'', six(tc=inner, hlim=ttl), outer)
+            add6(60, limit(41), six(tc=inner, hlim=ttl), outer)
+            add6(47, key, four(tos=inner, ttl=ttl), outer)
+            add6(4, b'', four(tos=inner, ttl=ttl), outer, end='1')
+            summed = GRE(chksum_present=1, key_present=1, key=9) / four(tos=inner, ttl=ttl)
+            add6(60, limit(47), summed, outer)
+            add(dict(proto=47, tos=outer), b'', GRE(chksum_present=1, key_present=1, key=8) / six(tc=inner, hlim=ttl))
+            add(dict(proto=47, tos=outer), b'', GRE(chksum_present=1, key_present=1, key=8) / four(tos=inner, ttl=ttl))
+            add6(60, limit(47) + key[:2] + b'\\x86\\xdd' + key[4:], six(tc=inner, hlim=ttl), outer)
+add6(47, bytes([0x20, 0, 8, 0, 0, 0, 0, 8]), four())
+add6(47, b'', GRE(chksum_present=1, key_present=1, key=9, chksum=7) / four())
+add6(47, b'', GRE(key_present=1, key=9) / four())
+add(dict(proto=47), b'', GRE(chksum_present=1, key_present=1, key=8, chksum=7) / four())
+add(dict(proto=47), b'', GRE(key_present=1, key=8) / four())
+add6(60, bytes([4, 0, 5, 2, 0, 0, 1, 0]), four())
+add6(60, bytes([4, 0, 0xc5, 2, 0, 0, 1, 0]), four())
+for cut in (1, 7, 8, 10, 19, 27):
+    for nh, front, packet in ((4, b'', four()), (60, limit(41), six()), (47, key, four())):
+        add6(nh, (front + bytes(packet))[:cut], b'')
 for piece in fragment(IP(src='10.2.0.2', dst='10.2.0.1', id=7, proto=4) / four() / bytes(600), 300):
     frames.append(Ether(dst=gateway) / piece)
 wrpcap(file, frames)";
@@ -108,8 +155,14 @@ fn add(host: &Host, number: usize, own: u8) {
         rest.split_once(' ').map_or("", |(_, rest)| rest),
     );
     let other = 3 - own;
+    let [local, remote] = [own, other].map(|end| match kind.starts_with("type ip6") {
+        // Over IPv6 there is one tunnel between two ends, whatever is in it.
+        true if name == "seven" && end == 2 => "2001:db8:2::12".to_owned(),
+        true => format!("2001:db8:2::{end}"),
+        false => format!("10.2.0.{end}"),
+    });
     let mut script = format!(
-        "ip link add {name} {kind} local 10.2.0.{own} remote 10.2.0.{other} {rest}
+        "ip link add {name} {kind} local {local} remote {remote} {rest}
          ip link set {name} up\n"
     );
     if own == 1 && four {
@@ -142,7 +195,11 @@ impl Tunnels {
             host.end("left").address("10.1.0.1/24").address("2001:db8:1::1/64"),
         )
         .unwrap();
-        lab.link(host.end("right").address("10.2.0.1/24"), far.end("eth0").address("10.2.0.2/24")).unwrap();
+        lab.link(
+            host.end("right").address("10.2.0.1/24").address("2001:db8:2::1/64"),
+            far.end("eth0").address("10.2.0.2/24").address("2001:db8:2::2/64").address("2001:db8:2::12/64"),
+        )
+        .unwrap();
         left.run("ip route add default via 10.1.0.1; ip -6 route add default via 2001:db8:1::1").unwrap();
         for number in 1..=TUNNELS.len() {
             add(&host, number, 1);
@@ -217,6 +274,11 @@ impl Tunnels {
                 frame[18..20].fill(0);
                 frame[24..26].fill(0);
             }
+            let first = u32::from_be_bytes(frame[14..18].try_into().unwrap());
+            let chosen = first & 0xf_ffff != LABEL && first & 0xf_ffff != 0;
+            if frame[12..14] == [0x86, 0xdd] && [4, 41, 47, 60].contains(&frame[20]) && chosen {
+                frame[14..18].copy_from_slice(&(first & !0xf_ffff | 1).to_be_bytes());
+            }
             frames.push(frame.iter().map(|byte| format!("{byte:02x}")).collect());
             rest = &rest[16 + length as usize..];
         }
@@ -232,7 +294,7 @@ impl Tunnels {
             self.router.ask("reload").unwrap();
         };
         let stateful = |headers: &str| {
-            let input = ["accept state established", headers, "accept in left", "accept in right proto 1"];
+            let input = ["accept state established", headers, "accept in left", "accept in right proto 1,58"];
             let input = input.iter().filter(|rule| !rule.is_empty());
             let input: Vec<String> = input.map(|rule| format!("{rule:?}")).collect();
             format!(
@@ -248,9 +310,14 @@ impl Tunnels {
         assert!(why.contains("come in") && why.contains("policy of chain input"), "{why}");
         self.reachable();
         configure(&stateful("accept proto 4,41,47 from 10.2.0.2"));
+        self.is_left(&OVER_IPV6);
+        self.is_adopted(&OVER_IPV4);
+        configure(&stateful("accept proto 4,41,47 from 10.2.0.2,2001:db8:2::/64"));
         self.is_adopted(names);
         self.reachable();
         self.passes_by_workers("10.9.1.1", 100);
+        self.passes_by_workers("2001:db8:96::1", 100);
+        self.passes_by_workers("10.9.9.1", 100);
         // Nobody behind a tunnel may begin a flow.
         let from_there = "ping -q -c 2 -W 1 -I 10.9.1.1 10.1.0.2";
         assert!(self.far.run(from_there).is_err(), "what no rule accepts came through");
@@ -268,7 +335,7 @@ impl Tunnels {
         // By another address than their own.
         host.run("ip address add 10.2.0.77/32 dev right").unwrap();
         configure("[[nat.rule]]\nname = \"own\"\ntype = \"source\"\nout = \"right\"\npool = \"10.2.0.77\"\n");
-        self.is_left(names);
+        self.is_left(&OVER_IPV4);
         let why = self.shown("one")["why"].as_str().unwrap_or_default().to_owned();
         assert!(why.contains("leave") && why.contains("[nat]"), "{why}");
         configure("");
@@ -295,7 +362,8 @@ impl Tunnels {
 
     /// What leaves by tunnels, and what came in by them.
     fn both_ways(&self) -> [Vec<String>; 2] {
-        let by_tunnels = "src 10.2.0.1 and (ip proto 4 or ip proto 41 or ip proto 47)";
+        let by_tunnels = "(src 10.2.0.1 and (ip proto 4 or ip proto 41 or ip proto 47)) or \
+                          (src 2001:db8:2::1 and (ip6[6] == 4 or ip6[6] == 41 or ip6[6] == 47 or ip6[6] == 60))";
         let out = self.passes(&self.left, &self.far, by_tunnels);
         let opened = self.passes(&self.far, &self.left, "dst 10.1.0.77 or dst 2001:db8:1::77");
         [out, opened]
@@ -339,7 +407,7 @@ fn forwarded() {
         let shown = net.shown(name);
         ["received", "sent"].map(|way| shown[way]["packets"].as_u64().unwrap())
     });
-    assert!(passed.iter().flatten().all(|packets| *packets > 30), "{passed:?}");
+    assert!(passed.iter().flatten().all(|packets| *packets > 15), "{passed:?}");
 
     // Changed, deleted and made anew while packets pass.
     let host = net.router.host();
@@ -380,14 +448,29 @@ sendp(Ether(dst='{gateway}') / IP(src='10.2.0.2', dst='10.2.0.1') / ICMP(type=3,
     })
     .unwrap();
     pinged("10.9.1.1", 3);
+    net.far
+        .scapy(&format!(
+            "inner = IPv6(src='2001:db8:2::1', dst='2001:db8:2::12', nh=60) / bytes([4, 0, 4, 1, 4, 1, 1, 0]) / IP(src='10.1.0.2', dst='10.9.7.1') / bytes(900)
+sendp(Ether(dst='{gateway}') / IPv6(src='2001:db8:2::12', dst='2001:db8:2::1') / ICMPv6PacketTooBig(mtu=1400) / bytes(inner), iface='eth0', verbose=False)"
+        ))
+        .unwrap();
+    wait_for("a path MTU over IPv6", Duration::from_secs(10), || {
+        let ask = "ping -q -c 1 -W 1 -M do -s 1380 10.9.7.1 >/dev/null || true; ip route get 10.9.7.1";
+        match net.left.run(ask).unwrap() {
+            said if said.contains("mtu 1352") => Ok(()),
+            said => Err(said + &host.run("ip -6 route get 2001:db8:2::12").unwrap()),
+        }
+    })
+    .unwrap();
+    pinged("10.9.7.1", 3);
 
     // What the plane does not do is Linux's, and why is said.
     for (kind, options, why) in [
-        ("gre", "remote 10.2.0.9 local 10.2.0.1 csum", "checksums"),
         ("gre", "remote 10.2.0.9 local 10.2.0.1 key 9 seq", "sequence"),
         ("gre", "local 10.2.0.1", "ends"),
         ("ipip", "remote 10.2.0.9 local 10.2.0.1 dev right", "bound"),
-        ("ip6tnl", "remote 2001:db8:1::2 local 2001:db8:1::1", "IPv6"),
+        ("ip6tnl", "remote 2001:db8:1::2 local 2001:db8:1::1 dscp inherit", "dscp inherit"),
+        ("ip6gre", "remote 2001:db8:1::2 local 2001:db8:1::1 seq", "sequence"),
     ] {
         host.run(&format!("ip link add other type {kind} {options} && ip link set other up")).unwrap();
         wait_for("a tunnel of Linux's", Duration::from_secs(10), || {
@@ -416,14 +499,15 @@ sendp(Ether(dst='{gateway}') / IP(src='10.2.0.2', dst='10.2.0.1') / ICMP(type=3,
          nft add rule ip own input ip protocol gre drop",
     )
     .unwrap();
-    net.is_left(&names);
+    net.is_left(&OVER_IPV4);
+    net.is_adopted(&OVER_IPV6);
     assert!(net.left.run("ping -q -c 2 -W 1 10.9.1.1").is_err(), "what a filter drops came through");
     host.run("nft delete table ip own").unwrap();
     net.is_adopted(&names);
     pinged("10.9.1.1", 3);
     // Workers ask routing rules for transit only.
     host.run("ip rule add to 10.2.0.2 lookup 99 pref 100").unwrap();
-    net.is_left(&names);
+    net.is_left(&OVER_IPV4);
     pinged("10.9.1.1", 3);
     host.run("ip rule del pref 100").unwrap();
     net.is_adopted(&names);

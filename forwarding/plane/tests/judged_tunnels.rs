@@ -6,8 +6,8 @@ mod instance;
 use std::net::{IpAddr, Ipv4Addr};
 
 use fib::{
-    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, NextHop, Path, Payload, PortId, TableId, Tables,
-    Tags, Tunnel,
+    Adjacency, Capacity, Gre, InterfaceEntry, InterfaceFlags, NextHop, Over, Path, Payload, PortId, TableId,
+    Tables, Tags, Tunnel,
 };
 use instance::{IN, Instance, NEIGHBOUR, OUR, OUT, TUNNEL, named, tables};
 use plane::{Policy, PolicySettings};
@@ -49,10 +49,10 @@ impl Router {
     fn new(rules: &str, nat: &str) -> Router {
         Pool::heap(256).install();
         let mut tables = tables(&[(IN, NEIGHBOUR, "10.1.0.0/24"), (OUT, NEIGHBOUR, "198.18.0.0/15")]);
-        let payload = Payload::Gre { key_in: None, key_out: None };
+        let payload = Payload::Gre { enters: Gre::PLAIN, leaves: Gre::PLAIN };
         let (local, remote) = (LOCAL, REMOTE);
-        let tunnel =
-            Tunnel { payload, local, remote, ttl: 64, tos: 0, dont_fragment: true, ignore_df: false };
+        let over = Over::Ipv4 { local, remote, dont_fragment: true, ignore_df: false };
+        let tunnel = Tunnel { payload, ttl: 64, tos: Some(0), over };
         let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4;
         let entry = InterfaceEntry {
             ifindex: TUNNEL.0.into(),

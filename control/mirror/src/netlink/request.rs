@@ -2,7 +2,7 @@
 
 use super::group::{GROUPS4, GROUPS6};
 use super::{BRIDGE, IPV4, IPV6};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
@@ -116,11 +116,16 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
 }
 
 /// The question by which route this machine sends from one of its addresses.
-pub fn route(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+pub fn route(from: IpAddr, to: IpAddr) -> Vec<u8> {
     let mut body = vec![0; 12];
-    (body[0], body[1], body[2]) = (IPV4, 32, 32);
-    attribute(&mut body, RTA_DST, &to.octets());
-    attribute(&mut body, RTA_SRC, &from.octets());
+    let (family, bits) = if to.is_ipv4() { (IPV4, 32) } else { (IPV6, 128) };
+    (body[0], body[1], body[2]) = (family, bits, bits);
+    for (kind, address) in [(RTA_DST, to), (RTA_SRC, from)] {
+        match address {
+            IpAddr::V4(address) => attribute(&mut body, kind, &address.octets()),
+            IpAddr::V6(address) => attribute(&mut body, kind, &address.octets()),
+        }
+    }
     message(RTM_GETROUTE, libc::NLM_F_REQUEST, &body)
 }
 

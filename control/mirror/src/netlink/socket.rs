@@ -15,7 +15,7 @@ use netlink_sys::protocols::{
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
@@ -282,7 +282,7 @@ pub fn ipsec_blocks() -> io::Result<Vec<&'static str>> {
 ///
 /// # Errors
 /// Where there is no way.
-pub fn path_mtu(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Option<u32>> {
+pub fn path_mtu(from: IpAddr, to: IpAddr) -> io::Result<Option<u32>> {
     let socket = open(NETLINK_ROUTE)?;
     socket.send(&request::route(from, to), 0)?;
     // Linux answers before the request returns.

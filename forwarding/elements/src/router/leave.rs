@@ -144,7 +144,7 @@ enum Tunnelled {
 #[inline(never)]
 fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> Option<Tunnelled> {
     let (hops, hop) = (view.hops(), view.hop(id));
-    if hop.kind() == HopKind::Local && F::HEADER == V4::HEADER {
+    if hop.kind() == HopKind::Local {
         let _ = packet.split_link::<ETHERNET>();
         return tunnel::open(view, packet, |_, _| true).then_some(Tunnelled::Opened);
     }
@@ -161,8 +161,7 @@ fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> 
     if !hops.link(interface).is_tunnel() || !fits || !adjacency.resolved() || packet.input == interface {
         return None;
     }
-    let version = if F::HEADER == V4::HEADER { 4 } else { 6 };
-    let passage = tunnel::passage(view, adjacency, version, length, hash)?;
+    let passage = tunnel::passage(view, adjacency, &tunnel::Wanted::of(ip, length, hash))?;
     let room = packet.headroom() >= tunnel::LONGEST;
     if !room || !F::leave(packet, Source::of(&hops, interface), adjacency) {
         return None;

@@ -5,15 +5,15 @@
 //! Ports: 1 input, 2 outputs; push
 //!
 //! Expects packets for this machine, with their network header noted. Where one came in by an
-//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4), and rules let its header pass,
-//! that is taken off. What was in it has come in by that interface: it goes through the router from
+//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4, and those over IPv6), and rules
+//! let its header pass, that is taken off. What was in it has come in by that interface: it goes through the router from
 //! its beginning. Others are still as they came.
 //!
 //! Outputs:
 //! - 0: what was in tunnels, as frames of Ethernet
 //! - 1: everything else, unchanged but for padding
 //!
-//! See also: [Lookup4], [Rewrite]
+//! See also: [Lookup4], [Lookup6], [Rewrite]
 
 use fib::View;
 use graph::{Batch, Class, Context, Element};

@@ -159,7 +159,7 @@ check6[0] -> prerouting6 :: prerouting -> {before6}lookup6;
 check6[1] -> {optioned6};
 check6[2] -> to_local;
 lookup6[0] -> reverse6 -> redirect6 -> {transit6}forward6 :: forward -> {options6}{cross6}mtu6 -> ttl6 -> {leave6}rewrite;
-lookup6[1] -> to_local;
+lookup6[1] -> opened;
 lookup6[2] -> {linux6}to_linux;
 redirect6[1] -> to_answered;
 icmp6[0] -> rewrite;

@@ -13,15 +13,16 @@
 //! that rules hold with the next packet.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use fib::{Ends, InterfaceId, Payload, Tunnel, TunnelWord};
+use fib::{Ends, Gre, InterfaceId, Tunnel, TunnelWord};
 use flow::Tuple;
 use graph::Setup;
 use nat::Nat;
 use rules::{Compiled, Context, Decision, Filter, FlowState, Hook, Now, Outcome, RuleId};
 use wire::headers::mapped;
-use wire::{Headers, ipv4};
+use wire::{Headers, ipv4, ipv6};
 
 use super::context::SharedContext;
 use super::rulebook::{Reader, Rulebook};
@@ -33,8 +34,8 @@ const KNOWN: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Outer {
     /// What their header says.
-    source: u32,
-    destination: u32,
+    source: IpAddr,
+    destination: IpAddr,
     protocol: u8,
     key: Option<u32>,
     /// Where they come in or leave.
@@ -53,33 +54,28 @@ pub enum Barred {
 }
 
 impl Outer {
-    /// Packets with these ends that come in by an interface.
-    pub(super) fn received(ends: &Ends, interface: InterfaceId) -> Outer {
-        let Ends { remote: source, local: destination, protocol, key } = *ends;
+    /// Packets with these ends and this protocol that come in by an interface.
+    pub(super) fn received(ends: &Ends, protocol: u8, interface: InterfaceId) -> Outer {
+        let Ends { remote: source, local: destination, key, .. } = *ends;
         Outer { source, destination, protocol, key, interface, leaves: false }
     }
 
     /// Packets of a tunnel that come in by an interface, and those that leave by it.
-    pub fn both(tunnel: &Tunnel, interface: InterfaceId) -> [Outer; 2] {
-        let received = Outer::received(&tunnel.ends(), interface);
-        let key = if let Payload::Gre { key_out, .. } = tunnel.payload { key_out } else { None };
-        let (source, destination) = (received.destination, received.source);
-        [received, Outer { source, destination, key, leaves: true, ..received }]
+    pub fn all(tunnel: &Tunnel, interface: InterfaceId) -> impl Iterator<Item = Outer> {
+        let (ends, protocols) = (tunnel.ends(), tunnel.payload.protocols());
+        let [_, Gre { key, .. }] = tunnel.payload.fields();
+        protocols.iter().flat_map(move |protocol| {
+            let received = Outer::received(&ends, *protocol, interface);
+            let (source, destination) = (received.destination, received.source);
+            [received, Outer { source, destination, key, leaves: true, ..received }]
+        })
     }
 
-    /// Packets of a tunnel that leave by an interface.
-    pub(super) fn sent(tunnel: &TunnelWord, interface: InterfaceId) -> Outer {
-        let header = tunnel.header();
-        let word =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        Outer {
-            source: word(12),
-            destination: word(16),
-            protocol: header[9],
-            key: (tunnel.length() > ipv4::HEADER + 4).then(|| word(24)),
-            interface,
-            leaves: true,
-        }
+    /// Packets of a tunnel that leave by an interface, with this version of IP inside.
+    pub(super) fn sent(tunnel: &TunnelWord, version: u8, interface: InterfaceId) -> Outer {
+        let [source, destination] = tunnel.addresses();
+        let (protocol, key) = (tunnel.protocol(version), tunnel.key_out());
+        Outer { source, destination, protocol, key, interface, leaves: true }
     }
 
     /// Whether they leave.
@@ -89,14 +85,19 @@ impl Outer {
 
     fn headers(&self) -> Headers {
         let [source_port, destination_port] = self.key.map_or([0; 2], |key| [(key >> 16) as u16, key as u16]);
+        let bits = |address| match address {
+            IpAddr::V4(address) => mapped(address.octets()),
+            IpAddr::V6(address) => address.octets(),
+        };
+        let (version, transport) = if self.source.is_ipv4() { (4, ipv4::HEADER) } else { (6, ipv6::HEADER) };
         Headers {
-            source: mapped(self.source.to_be_bytes()),
-            destination: mapped(self.destination.to_be_bytes()),
-            version: 4,
+            source: bits(self.source),
+            destination: bits(self.destination),
+            version,
             protocol: self.protocol,
             source_port,
             destination_port,
-            transport: ipv4::HEADER as u16,
+            transport: transport as u16,
             ..Headers::default()
         }
     }

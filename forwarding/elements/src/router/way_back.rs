@@ -4,7 +4,7 @@ use fib::{AdjacencyId, HopKind, InterfaceId, NextHopId, TableId, View};
 use port::Packet;
 
 use super::SENDS;
-use super::tunnel::carries;
+use super::tunnel::{Wanted, carries};
 use super::tunnel_rules::TunnelRules;
 
 /// Bytes of an answer at most: RFC 4443, 2.4, of IPv6; less of IPv4.
@@ -52,7 +52,9 @@ pub(super) fn back(view: &View, id: NextHopId, version: u8, hash: u32, tunnels: 
     let adjacency = view.adjacency(path);
     let (port, mtu) = (adjacency.interface(), adjacency.mtu() as usize);
     let sends = view.interface(port).flags().contains(SENDS);
-    let ready = adjacency.resolved() && (sends || carries(view, adjacency, version, ANSWER, hash, tunnels));
+    // An answer has no extension headers, and does not go where it is from.
+    let wanted = Wanted { version, length: ANSWER, hash, source: Some([0; 16]), whole: true };
+    let ready = adjacency.resolved() && (sends || carries(view, adjacency, &wanted, tunnels));
     if ready { Back::Way(Way { hop: id, path, port, mtu, sourced: hop.sourced() }) } else { Back::Linux }
 }
 

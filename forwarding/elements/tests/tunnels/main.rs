@@ -1,15 +1,18 @@
 //! IP tunnels: a packet that leaves by one gets its header, and one that comes in by one loses it,
 //! the short way and element by element. What cannot be done so is Linux's, as it came.
 
+mod over_ipv6;
+#[path = "../rig/mod.rs"]
 mod rig;
 
 use std::net::Ipv4Addr;
 
 use chance::Random;
 use fib::{
-    Adjacency, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, Payload, PortId, TableId, Tags,
-    Tunnel,
+    Adjacency, Gre, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Over, Path, Payload, PortId,
+    TableId, Tags, Tunnel,
 };
+use port::Packet;
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig, frame, to4, to6, udp4, udp6, without_id};
 use wire::{Reason, checksum, ipv4, ipv6};
 
@@ -23,11 +26,18 @@ const REMOTE: Ipv4Addr = Ipv4Addr::new(198, 18, 7, 7);
 const MTU: u32 = 1300;
 
 fn tunnel(payload: Payload) -> Tunnel {
-    Tunnel { payload, local: LOCAL, remote: REMOTE, ttl: 0, tos: 1, dont_fragment: true, ignore_df: false }
+    Tunnel { payload, ttl: 0, tos: None, over: over(REMOTE, true, false) }
 }
 
-const PLAIN: Payload = Payload::Gre { key_in: None, key_out: None };
-const KEYS: Payload = Payload::Gre { key_in: Some(7), key_out: Some(0x0102_0304) };
+fn over(remote: Ipv4Addr, dont_fragment: bool, ignore_df: bool) -> Over {
+    Over::Ipv4 { local: LOCAL, remote, dont_fragment, ignore_df }
+}
+
+const PLAIN: Payload = Payload::Gre { enters: Gre::PLAIN, leaves: Gre::PLAIN };
+const KEYS: Payload = Payload::Gre {
+    enters: Gre { key: Some(7), sum: false },
+    leaves: Gre { key: Some(0x0102_0304), sum: false },
+};
 
 fn set(rig: &mut Rig, id: InterfaceId, tunnel: Tunnel) {
     let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4 | InterfaceFlags::FORWARD6;
@@ -115,7 +125,7 @@ fn what_leaves_by_a_tunnel_has_its_header() {
     assert_eq!(sent(&mut rig, frame(&four(IPIP, 64, 0))), outer(4, 0, 63, true, &four(IPIP, 63, 0)));
     assert_eq!(sent(&mut rig, frame(&six(SIT, 64))), outer(41, 0, 63, true, &six(SIT, 63)));
     // As set: TTL, TOS; and what the packet says of fragments, or not.
-    let fixed = Tunnel { ttl: 77, tos: 0x20, dont_fragment: false, ..tunnel(PLAIN) };
+    let fixed = Tunnel { ttl: 77, tos: Some(0x20), over: over(REMOTE, false, false), ..tunnel(PLAIN) };
     set(&mut rig, GRE, fixed);
     assert_eq!(
         sent(&mut rig, frame(&four(GRE, 64, 0xb9))),
@@ -123,7 +133,7 @@ fn what_leaves_by_a_tunnel_has_its_header() {
     );
     let whole = |ttl| udp4(ipv4::Repr { ttl, fragment: ipv4::DONT_FRAGMENT, ..to(GRE) }, 40);
     assert_eq!(sent(&mut rig, frame(&whole(64))), outer(47, 0x20, 77, true, &gre([8, 0], whole(63))));
-    set(&mut rig, GRE, Tunnel { ignore_df: true, ..fixed });
+    set(&mut rig, GRE, Tunnel { over: over(REMOTE, false, true), ..fixed });
     assert_eq!(sent(&mut rig, frame(&whole(64))), outer(47, 0x20, 77, false, &gre([8, 0], whole(63))));
 }
 
@@ -180,7 +190,7 @@ fn what_the_plane_does_not_open_is_linuxs_as_it_came() {
     fragment[24..26].copy_from_slice(&sum.to_be_bytes());
     for (why, frame) in [
         ("another key", from_there(47, 0, &gre(&[0x20, 0, 8, 0, 0, 0, 0, 8]))),
-        ("a checksum", from_there(47, 0, &gre(&[0x80, 0, 8, 0, 0, 0, 0, 0]))),
+        ("a checksum that nobody expects", from_there(47, 0, &gre(&[0x80, 0, 8, 0, 0, 0, 0, 0]))),
         ("a sequence number", from_there(47, 0, &gre(&[0x10, 0, 8, 0, 0, 0, 0, 1]))),
         ("version 1", from_there(47, 0, &gre(&[0, 1, 8, 0]))),
         ("MPLS", from_there(47, 0, &gre(&[0, 0, 0x88, 0x47]))),
@@ -194,7 +204,7 @@ fn what_the_plane_does_not_open_is_linuxs_as_it_came() {
         assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{why} {:?}", rig.reasons());
         assert_eq!(outcome.punted[0].0, frame, "{why}");
     }
-    let elsewhere = Tunnel { remote: [198, 18, 7, 8].into(), ..tunnel(Payload::Ipv4) };
+    let elsewhere = Tunnel { over: over([198, 18, 7, 8].into(), true, false), ..tunnel(Payload::Ipv4) };
     set(&mut rig, IPIP, elsewhere);
     assert_eq!(rig.run(2, &[from_there(4, 0, &home)]).punted.len(), 1, "another end");
     rig.tables.set_interface(IPIP, None).unwrap();
@@ -225,7 +235,7 @@ fn what_does_not_fit_or_has_no_way_is_linuxs_as_it_came() {
     rig.tables.insert4("198.18.7.7/32".parse().unwrap(), by_itself).unwrap();
     linux(&mut rig, &long, "round and round");
     rig.tables.remove4("198.18.7.7/32".parse().unwrap());
-    set(&mut rig, GRE, Tunnel { remote: [10, 99, 2, 3].into(), ..tunnel(PLAIN) });
+    set(&mut rig, GRE, Tunnel { over: over([10, 99, 2, 3].into(), true, false), ..tunnel(PLAIN) });
     linux(&mut rig, &long, "an unresolved neighbour");
 }
 
@@ -241,6 +251,58 @@ fn what_is_longer_than_the_tunnels_mtu_is_answered_or_fragmented() {
     let told = rig.run(1, &[frame(&long(ipv4::DONT_FRAGMENT))]).sent;
     assert_eq!((told.len(), told[0].0), (1, 1));
     assert_eq!(&told[0].1[34..42], [3, 4, told[0].1[36], told[0].1[37], 0, 0, 5, 20], "MTU {MTU}");
+}
+
+#[test]
+fn a_checksum_is_made_and_checked() {
+    let mut rig = rig();
+    let gre = |key, sum| Gre { key, sum };
+    let inner = home(64, 0);
+    let home = |front: &[u8]| from_there(47, 0, &[front, &inner].concat());
+    let linux = |rig: &mut Rig, frame: &[u8], why: &str| {
+        let outcome = rig.run(2, &[frame.to_vec()]);
+        assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{why} {:?}", rig.reasons());
+        assert_eq!(outcome.punted[0].0, frame, "{why}");
+    };
+    for (key, front) in [(None, vec![0x80, 0, 8, 0]), (Some(8), vec![0xa0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 8])]
+    {
+        let both = gre(key, true);
+        set(&mut rig, GRE, tunnel(Payload::Gre { enters: both, leaves: both }));
+        let sent = sent(&mut rig, frame(&udp4(to(GRE), 41)));
+        let length = if key.is_some() { 12 } else { 8 };
+        assert_eq!((&sent[20..24], sent.len()), (&front[..4], 20 + length + 69));
+        assert!(checksum::verify(&sent[20..]) && sent[26..28] == [0, 0]);
+        assert_eq!(sent[28..20 + length], *key.map_or(vec![], |_| vec![0, 0, 0, 8]));
+        let mut front = [&front[..4], &[0; 4], &sent[28..20 + length]].concat();
+        let sum = checksum::Sum::new().with(&front).with(&inner).finish();
+        front[4..6].copy_from_slice(&sum.to_be_bytes());
+        let outcome = rig.run(2, &[home(&front)]);
+        assert_eq!((outcome.sent.len(), outcome.punted.len()), (1, 0), "{:?}", rig.reasons());
+        front[5] ^= 1;
+        linux(&mut rig, &home(&front), "a wrong sum");
+        let without: Vec<u8> = [&[front[0] & 0x20, 0, 8, 0][..], &front[8..]].concat();
+        linux(&mut rig, &home(&without), "no sum");
+        front[5] ^= 1;
+        set(&mut rig, GRE, tunnel(Payload::Gre { enters: gre(key, false), leaves: both }));
+        linux(&mut rig, &home(&front), "a sum that nobody expects");
+    }
+}
+
+/// The sum is made over one piece of memory.
+#[test]
+fn a_packet_in_pieces_has_no_checksum_here() {
+    let mut rig = rig();
+    for sum in [false, true] {
+        let leaves = Gre { key: None, sum };
+        set(&mut rig, GRE, tunnel(Payload::Gre { enters: Gre::PLAIN, leaves }));
+        let frame = frame(&udp4(to(GRE), 600));
+        let (front, rest) = frame.split_at(300);
+        let mut packet = Packet::new(front).unwrap();
+        packet.append(Packet::new(rest).unwrap()).unwrap();
+        let outcome = rig.run_packets(1, vec![packet]);
+        let passes = (usize::from(!sum), usize::from(sum));
+        assert_eq!((outcome.sent.len(), outcome.punted.len()), passes, "{:?}", rig.reasons());
+    }
 }
 
 #[test]

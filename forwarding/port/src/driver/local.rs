@@ -2,7 +2,7 @@
 //! of one bit an address, so that transit packets hardly ever pay for a hash lookup.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT, LOCAL_TUNNEL};
@@ -16,7 +16,7 @@ pub(super) struct LocalAddresses {
     filter: Mapping,
     known: HashMap<IpAddr, (u32, Locality)>,
     /// Those at which tunnels end that workers open.
-    ends: HashSet<Ipv4Addr>,
+    ends: HashSet<IpAddr>,
 }
 
 impl LocalAddresses {
@@ -38,15 +38,15 @@ impl LocalAddresses {
     }
 
     /// Tunnels end at these addresses; those of which something else is to be said than before.
-    pub(super) fn set_ends(&mut self, ends: HashSet<Ipv4Addr>) -> Vec<(IpAddr, Locality)> {
+    pub(super) fn set_ends(&mut self, ends: HashSet<IpAddr>) -> Vec<(IpAddr, Locality)> {
         let before = std::mem::replace(&mut self.ends, ends);
-        let changed = before.symmetric_difference(&self.ends).map(|address| IpAddr::V4(*address));
-        changed.filter_map(|address| Some((address, self.known.get(&address)?.1))).collect()
+        let changed = before.symmetric_difference(&self.ends);
+        changed.filter_map(|address| Some((*address, self.known.get(address)?.1))).collect()
     }
 
     /// What the maps say of an address.
     pub(super) fn kinds(&self, address: IpAddr, of: Locality) -> u8 {
-        let ends = matches!(address, IpAddr::V4(address) if self.ends.contains(&address));
+        let ends = self.ends.contains(&address);
         (u8::from(of.main) * LOCAL_MAIN)
             | (u8::from(of.vrf) * LOCAL_BESIDE)
             | (u8::from(of.main && ends) * LOCAL_TUNNEL)

@@ -24,7 +24,7 @@ mod virtual_routers;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::offset_of;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -431,7 +431,7 @@ impl Driver {
 
     /// Tunnels end at these addresses of this machine that workers open: they get what comes there
     /// in tunnels. Replaces those before.
-    pub fn set_tunnel_ends(&mut self, ends: HashSet<Ipv4Addr>) -> Result<(), DriverError> {
+    pub fn set_tunnel_ends(&mut self, ends: HashSet<IpAddr>) -> Result<(), DriverError> {
         let changed = self.locals.set_ends(ends);
         changed.into_iter().try_for_each(|(address, of)| self.add_local(address, of))
     }

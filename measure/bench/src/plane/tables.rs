@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use ::rules::{Action, RoutingRule, Selector, Span};
 use fib::{
-    Adjacency, Capacity, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, NextHopId, Path, Payload,
-    PortId, TableId, Tables, Tags, Tunnel,
+    Adjacency, Capacity, Gre, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, NextHopId, Over, Path,
+    Payload, PortId, TableId, Tables, Tags, Tunnel,
 };
 use ipnet::IpNet;
 use lab::prefixes::{Random, inside4, inside6, ipv4, ipv6};
@@ -35,16 +35,9 @@ pub fn gateway(index: usize) -> Mac {
 
 fn tunnel() -> InterfaceEntry {
     let [local, remote] = ENDS.map(Into::into);
-    let payload = Payload::Gre { key_in: None, key_out: None };
-    let tags = Tags::Tunnel(Tunnel {
-        payload,
-        local,
-        remote,
-        ttl: 0,
-        tos: 0,
-        dont_fragment: true,
-        ignore_df: false,
-    });
+    let payload = Payload::Gre { enters: Gre::PLAIN, leaves: Gre::PLAIN };
+    let over = Over::Ipv4 { local, remote, dont_fragment: true, ignore_df: false };
+    let tags = Tags::Tunnel(Tunnel { payload, ttl: 0, tos: Some(0), over });
     let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4;
     let (ifindex, port, table) = (u32::from(TUNNEL.0), PortId::NONE, TableId::MAIN);
     InterfaceEntry { ifindex, mtu: 1476, mac: [0; 6], flags, port, tags, table }

@@ -94,12 +94,13 @@ impl Foreign {
         Some(format!("Linux's filter {chain} could touch what passes bridges"))
     }
 
-    /// Whether something of Linux's could touch the headers of tunnels over IPv4, which this
-    /// machine itself sends and receives. Workers ask no routing rules for the way of these.
-    pub(super) fn reaches_tunnels(&self) -> bool {
-        self.reach.all[0]
-            || self.steering.concerns.families()[0]
-            || self.beyond.own[0] && self.wishes[0] != Wish::Ignore
+    /// Whether something of Linux's could touch the headers of tunnels over IPv4, and over IPv6,
+    /// which this machine itself sends and receives. Workers ask no routing rules for the way of
+    /// these.
+    pub(super) fn reaches_tunnels(&self) -> [bool; 2] {
+        let steered = self.steering.concerns.families();
+        let own = self.beyond.own.map(|own| own && self.wishes[0] != Wish::Ignore);
+        std::array::from_fn(|family| self.reach.all[family] || steered[family] || own[family])
     }
 
     fn look_for_programs(&mut self, forwarding: &Forwarding) {

@@ -201,16 +201,22 @@ impl Ports {
             return self.look_at(whole, forwarding);
         }
         let bridge = links.bridge_of(&link).map(|bridge| bridge.ifindex);
-        let (tagged, base) = match interfaces::place(&link, links, &forwarding.router) {
-            Ok(place) => (place.tags != Tags::None, place.base),
-            Err(_) => (false, &link),
+        let (tagged, tunnel, base) = match interfaces::place(&link, links, &forwarding.router) {
+            Ok(place) => {
+                (place.tags != Tags::None, place.tags.tunnel().map(|tunnel| tunnel.over), place.base)
+            }
+            Err(_) => (false, None, &link),
         };
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
-            let is_tunnel = !link.is.kind().has_neighbours();
-            let barred = self.foreign.tunnels.barred(ifindex).is_some();
-            let linuxs = is_tunnel && (barred || self.foreign.reaches_tunnels());
+            let linuxs = match tunnel {
+                None => false,
+                Some(over) => {
+                    let reached = self.foreign.reaches_tunnels()[usize::from(over.local().is_ipv6())];
+                    reached || self.foreign.tunnels.barred(ifindex).is_some()
+                }
+            };
             let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
             let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
             forwarding.look_at_logical(&link, interface);

@@ -3,6 +3,7 @@
 //! whether the router's own rules leave their packets to the plane.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use elements::router::{Barred, Outer};
@@ -39,7 +40,7 @@ impl Tunnels {
         let Forwarding { plane, tables, .. } = forwarding;
         for (id, _, tunnel) in plane.tunnels().filter(|(id, ..)| asked.contains(id)) {
             // Where Linux knows no way, nothing is sent.
-            let mtu = mirror::path_mtu(tunnel.local, tunnel.remote).ok().flatten();
+            let mtu = mirror::path_mtu(tunnel.over.local(), tunnel.over.remote()).ok().flatten();
             tables.set_path_mtu(id, mtu.unwrap_or(u32::MAX));
         }
     }
@@ -105,14 +106,17 @@ impl TunnelRules {
         let (rules, policy) = (rules.as_ref()?, forwarding.plane.policy());
         let (nat, tracked) = (policy.bindings().map(AsRef::as_ref), policy.table().is_some());
         let view = forwarding.tables.view();
-        let hop = view.hop(view.lookup4(tunnel.remote.into()));
+        let hop = view.hop(match tunnel.over.remote() {
+            IpAddr::V4(remote) => view.lookup4(remote.into()),
+            IpAddr::V6(remote) => view.lookup6(remote.into()),
+        });
         if hop.kind() != HopKind::Forward {
             return None;
         }
         let paths = (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface());
         for by in paths.collect::<BTreeSet<_>>() {
             // Where no flows are known, workers judge each packet that comes in.
-            let asked = Outer::both(tunnel, by).into_iter().filter(|outer| tracked || outer.leaves());
+            let asked = Outer::all(tunnel, by).filter(|outer| tracked || outer.leaves());
             for outer in asked {
                 let barred = known.entry(outer).or_insert_with(|| outer.pass(rules, nat, tracked).err());
                 if let Some(barred) = *barred {
@@ -129,7 +133,7 @@ impl TunnelRules {
 impl Forwarding {
     /// Tells the driver at which addresses tunnels end.
     pub(super) fn tell_ends(&mut self) {
-        let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.local).collect();
+        let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.over.local()).collect();
         if let Err(error) = self.plane.driver_mut().set_tunnel_ends(ends) {
             warn!("tunnels: {error}");
         }

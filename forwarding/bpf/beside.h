@@ -30,6 +30,17 @@ static __always_inline struct routed *find_routed(void) {
     return bpf_map_lookup_elem(&routes, &zero);
 }
 
+/* Where a frame leads, of which `beside` left word. */
+static __always_inline int lead_beside(struct frame *frame) {
+    struct routed *routed = find_routed();
+    if (!routed)
+        return 0;
+    frame->beside = 1;
+    frame->hop = routed->hop;
+    frame->back = routed->back;
+    return 1;
+}
+
 /* The next hop of an address, which begins with `high`. */
 static __always_inline __u64 hop_beside(__u32 table, int ipv6, __u64 high, __u64 low) {
     __u64 hop = word64(&nexthops, lookup_beside(table, ipv6, high, low));

@@ -122,7 +122,7 @@ static __always_inline verdict classify(struct frame *frame, enum door door) {
     if (!find_pair(&interfaces, 2 * frame->interface, &entered))
         return VERDICT(LANE_PASS, TRANSIT);
     frame->flags = flags_of(entered);
-    if (frame->flags & IF_VRF && !frame->beside)
+    if (frame->flags & IF_VRF && !frame->beside && !(door == OF_STRANGERS && lead_beside(frame)))
         return BY_ANOTHER_TABLE;
     if (!(frame->flags & IF_TRACKED) && is_broken(TABLES))
         frame->flags &= ~(IF_EXPRESS | IF_FORWARD4 | IF_FORWARD6);
@@ -143,7 +143,7 @@ static __always_inline verdict classify(struct frame *frame, enum door door) {
     }
     if (door == OF_STRANGERS)
         frame->flags &= ~(IF_EXPRESS | IF_FLOWS);
-    else if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->interface))
+    else if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->port))
         return frame->flags & IF_TRACKED ? OF_A_STRANGER : FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);
@@ -196,17 +196,11 @@ static __always_inline int enter(struct frame *frame, struct entered *entered) {
 /* Goes on with a frame of which another program left word: how it entered, and where it leads. */
 static __always_inline verdict go_on(struct frame *frame, struct entered *entered, enum door door) {
     struct entered *last = find_entered();
-    struct routed *routed = door == OF_ROUTED ? find_routed() : 0;
-    if (!last || (door == OF_ROUTED && !routed))
+    if (!last || (door == OF_ROUTED && !lead_beside(frame)))
         return WORKER;
     *entered = *last;
     frame->interface = entered->interface;
     frame->tags = entered->length;
-    if (routed) {
-        frame->beside = 1;
-        frame->hop = routed->hop;
-        frame->back = routed->back;
-    }
     return entered->interface == NO_PORT ? FOREIGN : UNDECIDED;
 }
 

@@ -130,6 +130,78 @@ fn known() {
     net.plane_forwards();
 }
 
+/// Bridges and VLANs on them in front of the near hosts: a bridge in a VRF, a VLAN in a VRF, and one
+/// in none. The rest of the networks is as before.
+fn bridged() {
+    let net = Vrfs::new();
+    for (near, (name, vrf)) in net.near.iter().zip(NETWORKS) {
+        let (bridge, port) = (format!("br-{name}"), format!("{name}-near"));
+        let vrf = vrf.map(|_| name);
+        let (on, tag) = if name == "red" { (bridge.clone(), None) } else { (format!("{bridge}.5"), Some(5)) };
+        let mut script = format!(
+            "ip address flush dev {port}; ip link set {port} nomaster
+             ip link add {bridge} address 02:00:00:00:01:01 type bridge mcast_snooping 0
+             ip link set {bridge} up; ip link set {port} master {bridge}\n"
+        );
+        if tag.is_some() {
+            script += &format!("ethtool -K {port} txvlan off rxvlan off; ethtool -K {bridge} txvlan off\n");
+            script += &format!("ip link add link {bridge} name {on} type vlan id 5; ip link set {on} up\n");
+            near.run(
+                "ethtool -K eth0 txvlan off rxvlan off; ip address flush dev eth0
+                 ip link add link eth0 name eth0.5 type vlan id 5; ip link set eth0.5 up
+                 ip address add 10.0.1.2/24 dev eth0.5; ip address add 2001:db8:1::2/64 dev eth0.5 nodad
+                 ip route add 10.0.2.0/24 via 10.0.1.1; ip route replace 2001:db8:2::/64 via 2001:db8:1::1",
+            )
+            .unwrap();
+        }
+        script += &vrf.map_or(String::new(), |vrf| format!("ip link set {on} master {vrf}\n"));
+        script +=
+            &format!("ip address add 10.0.1.1/24 dev {on}; ip address add 2001:db8:1::1/64 dev {on} nodad\n");
+        net.run(&script);
+        near.run("ip neigh flush all").unwrap();
+        for address in FAR {
+            near.reaches(address, Duration::from_secs(20)).unwrap_or_else(|e| {
+                panic!("{name}: {e}\n{}\n{}", net.router.log(), net.router.ask("show interfaces").unwrap())
+            });
+        }
+    }
+    net.plane_forwards();
+    let shown = net.router.subject("interfaces").unwrap();
+    for name in ["br-red", "br-blue.5", "br-plain.5"] {
+        let shown = shown.as_array().unwrap().iter().find(|shown| shown["name"] == name).unwrap();
+        assert_eq!(shown["adopted"], true, "{shown}");
+        assert!(shown["received"]["packets"].as_u64() > Some(50), "{shown}");
+    }
+
+    // Where rules ask for states, hosts that Linux does not know are workers' as well: it learns.
+    let judged = configuration().replace("express", "worker")
+        + "[filter]\nforward.policy = \"drop\"\nforward.rules = [\"accept state established\",            \"accept in br-red,br-blue.5,br-plain.5\"]\n";
+    net.router.configure(&judged).unwrap();
+    net.router.ask("reload").unwrap();
+    for (near, (name, _)) in net.near.iter().zip(NETWORKS) {
+        wait_for("the plane to forward", Duration::from_secs(20), || net.asks(near, name, &FAR)).unwrap();
+        net.run(&format!(
+            "bridge fdb flush dev {name}-near dynamic 2>/dev/null || bridge fdb flush dev br-{name}"
+        ));
+        let known = || net.router.host().run(&format!("bridge fdb show br br-{name}")).unwrap();
+        let mac = near.mac("eth0").unwrap().to_string();
+        let said = near.run(&format!("ping -q -c 20 -i 0.1 -W 5 {}", FAR[0])).unwrap();
+        assert!(said.contains(" 0% packet loss"), "{name}: {said}");
+        wait_for("Linux to learn", Duration::from_secs(5), || match known() {
+            said if said.contains(&mac) => Ok(()),
+            said => Err(format!("{name}, {mac}: {said}")),
+        })
+        .unwrap();
+    }
+    // A far host may not begin.
+    assert!(net.far[2].run("ping -q -c 2 -W 1 10.0.1.2").is_err(), "what no rule accepts came through");
+}
+
+#[test]
+fn behind_bridges_and_vlans_on_them() {
+    inside!("6.12", bridged);
+}
+
 #[test]
 fn with_flows_of_their_own() {
     inside!("6.12", known);

@@ -20,7 +20,9 @@ const IFLA_BRPORT_LOCKED: u16 = 39;
 /// `BR_STATE_FORWARDING`.
 const FORWARDING: u8 = 3;
 /// `rp_filter`: a sender must be where the route to it leads.
-const STRICT: u8 = 1;
+pub(super) const STRICT: u8 = 1;
+/// Tags of an interface of the plane's at most.
+const MOST_TAGS: usize = 2;
 
 /// What is said of a bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +48,7 @@ enum Why {
     Unnamed,
     #[error("it tells VLANs apart (vlan_filtering 1)")]
     Vlans,
-    #[error("it belongs to a VRF, a bond or another bridge")]
+    #[error("it belongs to a bond or another bridge")]
     Enslaved,
     #[error("its member {0} has a smaller MTU than it has")]
     Narrow(String),
@@ -90,7 +92,7 @@ impl Kind for Bridge {
         if self.vlans {
             return Err(Why::Vlans.into());
         }
-        if bridge.master.is_some() || is_enslaved(bridge, around.links) {
+        if is_enslaved(bridge, around.links) {
             return Err(Why::Enslaved.into());
         }
         // Linux drops what does not fit, and tells nobody.
@@ -130,6 +132,16 @@ impl Links {
     /// The bridge that an interface is a member of.
     pub fn bridge_of(&self, link: &Link) -> Option<&Link> {
         self.by_index(link.master?).filter(|master| master.is_bridge())
+    }
+
+    /// The bridge that an interface is, or that it lies on with its tags.
+    pub fn bridge_below<'a>(&'a self, link: &'a Link) -> Option<&'a Link> {
+        let mut below = link;
+        for _ in 0..MOST_TAGS {
+            let Some(on) = below.is.kind().lies_on() else { break };
+            below = self.by_index(on)?;
+        }
+        Some(below).filter(|below| below.is_bridge())
     }
 
     /// The bond or bridge that what enters and leaves by an interface may belong to.
@@ -226,7 +238,7 @@ mod tests {
         assert_eq!(of(ports, Link { master: Some(9), ..bridge() }, &both), refused(Why::Enslaved));
         let vrf = Link { ifindex: 9, is: Vrf { table: 9 }.into(), ..Link::default() };
         let inside = Link { master: Some(9), ..bridge() };
-        assert_eq!(of(ports, inside, &[member(2), vrf]), refused(Why::Enslaved));
+        assert_eq!(of(ports, inside, &[member(2), vrf]), Ok(vec![2]));
         let narrow = Link { mtu: 1400, ..member(3) };
         assert_eq!(of(ports, bridge(), &[member(2), narrow]), refused(Why::Narrow("eth3".to_owned())));
         let strict = || Link { rp_filter: STRICT, ..bridge() };

@@ -3,8 +3,10 @@
 //! interface is: nothing configures it.
 //!
 //! A VLAN on a port has one tag, and one on such a VLAN has two. On a bond it is on each member's
-//! port.
+//! port, and on a bridge that does not tell VLANs apart as well: to that a tag is a part of a frame
+//! as any other, and a host is behind one member, whatever tags it sends.
 
+use super::bridge::STRICT;
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
 use crate::model::Link;
 use crate::netlink::{attributes, u16_at};
@@ -47,8 +49,12 @@ enum Why {
     Deep,
     #[error("it belongs to a bond or bridge, or the interface that it is on does")]
     Enslaved,
-    #[error("it is on a bridge")]
-    Bridge,
+    #[error("its Ethernet address is not that of the bridge that it is on")]
+    OtherAddress,
+    #[error(
+        "a member of {0} is no port of Bifrost's, so only Linux can check sources strictly (rp_filter 1)"
+    )]
+    Strict(String),
     #[error("{name}: {why}")]
     Below { name: String, why: NotOurs },
 }
@@ -76,7 +82,14 @@ impl Kind for Vlan {
         let below = around.place(base);
         let place = below.map_err(|why| Why::Below { name: base.name.clone(), why })?;
         if place.whole().is_some_and(Link::is_bridge) {
-            return Err(Why::Bridge.into());
+            // Others the bridge does not take for its own.
+            if link.mac != base.mac {
+                return Err(Why::OtherAddress.into());
+            }
+            let all_ours = around.links.members(base.ifindex).count() == place.legs.len();
+            if !all_ours && link.rp_filter == STRICT {
+                return Err(Why::Strict(base.name.clone()).into());
+            }
         }
         Ok(Place { tags, ..place })
     }
@@ -124,6 +137,7 @@ mod tests {
     use super::*;
     use crate::kind::tests::{attribute, link, place, told};
     use crate::kind::{Bond, Bridge, Vrf};
+    use wire::Mac;
 
     fn vlan(ifindex: u32, on: u32, id: u16, service: bool) -> Link {
         let is = Vlan { on: Some(on), id, service, maps_priorities: false }.into();
@@ -177,7 +191,16 @@ mod tests {
         let bridge = Link { is: Bridge::default().into(), ..link(1) };
         assert!(tags(&[bridge.clone(), on(1, 5)]).is_ok(), "a port itself");
         let bridge = Link { ifindex: 3, name: "br0".to_owned(), ..bridge };
-        assert_eq!(tags(&[Link { master: Some(3), ..link(1) }, bridge, on(3, 5)]), refused(Why::Bridge));
+        let member = Link { master: Some(3), ..link(1) };
+        let other = Link { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..on(3, 5) };
+        assert_eq!(tags(&[member.clone(), bridge.clone(), other]), refused(Why::OtherAddress));
+        let strict = Link { rp_filter: STRICT, ..on(3, 5) };
+        let foreign = Link { master: Some(3), ..link(2) };
+        let five = Tags::One(Tag { service: false, id: 5 });
+        let ours = |above: &Link| tags(&[member.clone(), bridge.clone(), above.clone()]);
+        let beside = |above: &Link| tags(&[member.clone(), foreign.clone(), bridge.clone(), above.clone()]);
+        assert_eq!([ours(&strict), beside(&on(3, 5))], [Ok((3, five)), Ok((3, five))]);
+        assert_eq!(beside(&strict), refused(Why::Strict("br0".to_owned())));
         // What it lies on says why.
         assert_eq!(tags(&[link(5), on(5, 1)]), Err("e5: it has no Ethernet address".to_owned()));
         let bond = Link { is: Bond { mode: Some(0), policy: 0 }.into(), ..link(1) };

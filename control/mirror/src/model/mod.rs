@@ -126,6 +126,12 @@ impl Model {
         of
     }
 
+    /// The member that a host is behind, of the bridge that an interface is or lies on.
+    pub fn member_towards(&self, ifindex: u32, mac: Mac) -> Option<u32> {
+        let bridge = self.links.bridge_below(self.links.by_index(ifindex)?)?;
+        self.stations.member(bridge.ifindex, mac)
+    }
+
     /// The number of the table of the VRF that an interface belongs to, or is.
     pub fn vrf_of(&self, ifindex: u32) -> Option<u32> {
         let link = self.links.by_index(ifindex)?;

@@ -230,7 +230,7 @@ fn wanted(key: &Key, model: &Model) -> Adjacency {
         _ => {
             let is_there = |mac: &Mac| match key.behind {
                 Behind::Any => true,
-                Behind::Member(member) => model.stations.member(key.ifindex, *mac) == Some(member),
+                Behind::Member(member) => model.member_towards(key.ifindex, *mac) == Some(member),
                 Behind::Linux => false,
             };
             neighbour.and_then(|neighbour| neighbour.usable()).filter(is_there).map(|mac| mac.0)

@@ -1,6 +1,6 @@
 //! Ways over bridges, against what Linux would do with the same words.
 
-use crate::kind::{Bridge, Bridged, Is};
+use crate::kind::{Bridge, Bridged, Is, Vlan};
 use crate::model::{Changes, Model, Path, SourceId, Table};
 use crate::netlink::EXCLUSIVE;
 use crate::netlink::link::{BridgedMessage, LinkMessage};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 /// Linux's indexes: a bridge, its members that are ports, and one that is none. The plane's
 /// interfaces have the same numbers.
 const BRIDGE: u32 = 100;
+/// A VLAN on it.
+const VLAN: u32 = 101;
 const PORTS: [u32; 2] = [1, 2];
 const OTHER: u32 = 3;
 const UP: u32 = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
@@ -75,6 +77,8 @@ struct World {
     changes: Changes,
     programmer: Programmer,
     naive: Naive,
+    /// The interface that neighbours are on: the bridge, or the VLAN.
+    on: u32,
 }
 
 fn link(ifindex: u32) -> LinkMessage {
@@ -93,18 +97,20 @@ fn link(ifindex: u32) -> LinkMessage {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(on: u32) -> World {
         let tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
         let (model, changes, programmer) = (Model::default(), Changes::default(), Programmer::new());
-        let mut world = World { tables, model, changes, programmer, naive: Naive::default() };
+        let mut world = World { tables, model, changes, programmer, naive: Naive::default(), on };
         world.programmer.prepare(&mut world.model, &mut world.tables).unwrap();
         world
             .model
             .set_link(&LinkMessage { is: Bridge::default().into(), ..link(BRIDGE) }, &mut world.changes);
+        let vlan = Vlan { on: Some(BRIDGE), id: 5, service: false, maps_priorities: false };
+        world.model.set_link(&LinkMessage { is: vlan.into(), ..link(VLAN) }, &mut world.changes);
         PORTS.iter().chain(&[OTHER]).for_each(|member| world.link(*member, true));
         let World { tables, model, programmer, .. } = &mut world;
         let legs = PORTS.map(|member| (InterfaceId(member as u16), member));
-        programmer.bind(BRIDGE, Some(Legs::of_members(BRIDGE, legs)), model, tables);
+        programmer.bind(on, Some(Legs::of_members(BRIDGE, legs)), model, tables);
         // Routes by gateways on the bridge, which have next hops of their own.
         (1..=3).for_each(|last| world.route(&format!("10.9.{last}.0/24"), Some(last)));
         world.route("10.0.0.0/24", None);
@@ -122,7 +128,7 @@ impl World {
 
     fn route(&mut self, prefix: &str, by: Option<u8>) {
         let gateway = by.map(|last| IpAddr::from([10, 0, 0, last]));
-        let path = Path { ifindex: BRIDGE, gateway, weight: 1, encap: false };
+        let path = Path { ifindex: self.on, gateway, weight: 1, encap: false };
         let message = RouteMessage {
             prefix: prefix.parse().unwrap(),
             table: 254,
@@ -148,7 +154,7 @@ impl World {
             Event::Neighbour(last, at) => {
                 let address = IpAddr::from([10, 0, 0, last]);
                 let (mac, state) = (at.map(mac), if at.is_some() { 2 } else { 1 });
-                let message = NeighbourMessage { ifindex: BRIDGE, address, mac, state, flags: 0 };
+                let message = NeighbourMessage { ifindex: self.on, address, mac, state, flags: 0 };
                 self.model.set_neighbour(&message, &mut self.changes);
                 self.naive.neighbours.remove(&last);
                 self.naive.neighbours.extend(at.map(|at| (last, at)));
@@ -218,8 +224,9 @@ proptest! {
     #[test]
     fn packets_leave_by_the_member_that_linux_says(
         events in prop::collection::vec((event(), any::<bool>()), 1..40),
+        on in prop_oneof![Just(BRIDGE), Just(VLAN)],
     ) {
-        let mut world = World::new();
+        let mut world = World::new(on);
         for (event, settle) in events {
             world.happen(event);
             if settle {
@@ -237,7 +244,7 @@ proptest! {
 /// Of one that is behind no port, nothing is asked again and again.
 #[test]
 fn who_is_linuxs_is_not_sought() {
-    let mut world = World::new();
+    let mut world = World::new(BRIDGE);
     world.happen(Event::Neighbour(1, Some(1)));
     world.settle();
     let sought = |world: &World| {
@@ -258,7 +265,7 @@ fn who_is_linuxs_is_not_sought() {
 /// Not even between the two steps in which the tables follow.
 #[test]
 fn nothing_leaves_by_a_member_that_the_host_has_left() {
-    let mut world = World::new();
+    let mut world = World::new(BRIDGE);
     world.happen(Event::Neighbour(1, Some(1)));
     world.happen(Event::Host(1, Some(1)));
     world.settle();

@@ -59,13 +59,23 @@ impl Legs {
         self.below.is_some_and(|below| below == ifindex || self.legs.iter().any(|leg| leg.member == ifindex))
     }
 
-    /// By which packets to a neighbour leave now, and where it must be then; none where no member
-    /// of a bond transmits.
-    pub fn towards(&self, neighbour: IpAddr, model: &Model) -> SmallVec<[(InterfaceId, Behind); 1]> {
+    /// Whether they are members of this bridge or bond.
+    pub fn are_on(&self, below: u32) -> bool {
+        self.below == Some(below)
+    }
+
+    /// By which packets to a neighbour on Linux's interface of this index leave now, and where it
+    /// must be then; none where no member of a bond transmits.
+    pub fn towards(
+        &self,
+        ifindex: u32,
+        neighbour: IpAddr,
+        model: &Model,
+    ) -> SmallVec<[(InterfaceId, Behind); 1]> {
         let any = |leg: &Leg| (leg.interface, Behind::Any);
         let Some(below) = self.below else { return self.legs.iter().map(any).collect() };
         match model.links.by_index(below).filter(|link| link.is_bridge()) {
-            Some(bridge) => self.towards_member(bridge, neighbour, model).into_iter().collect(),
+            Some(bridge) => self.towards_member(bridge, (ifindex, neighbour), model).into_iter().collect(),
             None => self.towards_members(below, neighbour, model).into_iter().map(any).collect(),
         }
     }
@@ -74,10 +84,10 @@ impl Legs {
     fn towards_member(
         &self,
         bridge: &Link,
-        neighbour: IpAddr,
+        (ifindex, neighbour): (u32, IpAddr),
         model: &Model,
     ) -> Option<(InterfaceId, Behind)> {
-        let known = model.neighbours.find(bridge.ifindex, neighbour).and_then(|known| known.usable());
+        let known = model.neighbours.find(ifindex, neighbour).and_then(|known| known.usable());
         let Some(member) = known.and_then(|mac| model.stations.member(bridge.ifindex, mac)) else {
             return self.first().map(|interface| (interface, Behind::Linux));
         };
@@ -325,7 +335,7 @@ mod tests {
             (1..=60).map(|last| gateway(BOND, last)).filter(|_| world.members > 0).collect()
         };
         let by = |world: &World, to: IpAddr| {
-            let ways = world.programmer.ports[&BOND].towards(to, &world.model);
+            let ways = world.programmer.ports[&BOND].towards(BOND, to, &world.model);
             ways.into_iter().map(|(interface, _)| interface).collect::<Vec<_>>()
         };
         for to in ways(&world) {

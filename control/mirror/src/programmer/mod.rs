@@ -243,8 +243,13 @@ impl Programmer {
         }
         // Behind its neighbours: where somebody new is may be told before it is known who that is.
         for (bridge, mac) in std::mem::take(&mut changes.stations) {
-            for address in model.neighbours.at(bridge, mac).collect::<Vec<_>>() {
-                self.refresh_neighbour(bridge, address, model, tables);
+            // The bridge's, and those of the VLANs on it.
+            let on_it =
+                self.ports.iter().filter(|(_, legs)| legs.are_on(bridge)).map(|(ifindex, _)| *ifindex);
+            for ifindex in on_it.collect::<Vec<_>>() {
+                for address in model.neighbours.at(ifindex, mac).collect::<Vec<_>>() {
+                    self.refresh_neighbour(ifindex, address, model, tables);
+                }
             }
         }
         for (prefix, table) in changes.prefixes.drain(..) {

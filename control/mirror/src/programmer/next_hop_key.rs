@@ -332,7 +332,7 @@ impl Way {
 /// The adjacencies to a neighbour on an interface of the plane's.
 fn keys(legs: &Legs, ifindex: u32, gateway: IpAddr, mtu: u32, model: &Model) -> Vec<Key> {
     let key = |(interface, behind)| Key { ifindex, gateway: Some(gateway), mtu, interface, behind };
-    legs.towards(gateway, model).into_iter().map(key).collect()
+    legs.towards(ifindex, gateway, model).into_iter().map(key).collect()
 }
 
 fn lcm(a: u128, b: u128) -> u128 {

@@ -201,12 +201,11 @@ impl Ports {
             return self.look_at(whole, forwarding);
         }
         let bridge = links.bridge_of(&link).map(|bridge| bridge.ifindex);
-        let (tagged, tunnel, base) = match interfaces::place(&link, links, &forwarding.router) {
-            Ok(place) => {
-                (place.tags != Tags::None, place.tags.tunnel().map(|tunnel| tunnel.over), place.base)
-            }
-            Err(_) => (false, None, &link),
-        };
+        let place = interfaces::place(&link, links, &forwarding.router).ok();
+        let tagged = place.as_ref().is_some_and(|place| place.tags != Tags::None);
+        let tunnel = place.as_ref().and_then(|place| place.tags.tunnel()).map(|tunnel| tunnel.over);
+        let on_bridge = place.as_ref().and_then(|place| place.whole()).filter(|whole| whole.is_bridge());
+        let base = place.as_ref().map_or(&link, |place| place.base);
         // One that was adopted may have become what the plane cannot do.
         if tagged || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
@@ -217,7 +216,9 @@ impl Ports {
                     reached || self.foreign.tunnels.barred(ifindex).is_some()
                 }
             };
+            let linuxs = linuxs || on_bridge.is_some_and(|bridge| self.is_barred(bridge, links));
             let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
+            let interface = interface.map(|is| Interface { bridge: on_bridge.is_some(), ..is });
             let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
             forwarding.look_at_logical(&link, interface);
         } else if link.is.kind().stands_for_members() {
@@ -278,6 +279,11 @@ impl Ports {
         Some(if by_rules && !in_vrf { TableId::BY_RULES } else { table })
     }
 
+    /// Whether it is a bridge that is Linux's, though the plane could do it by itself.
+    fn is_barred(&self, whole: &Link, links: &Links) -> bool {
+        whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some()
+    }
+
     /// As [`Ports::look_at`], for what may be a port.
     fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
         let ifindex = link.ifindex;
@@ -291,8 +297,7 @@ impl Ports {
         let ours = !link.loopback && !plane.is_own(ifindex, &link.name);
         let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
         let bond = interfaces::whole_of(link, links, router);
-        let barred = |whole: &Link| whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some();
-        let bond = bond.filter(|(whole, _)| !barred(whole));
+        let bond = bond.filter(|(whole, _)| !self.is_barred(whole, links));
         let free = bond.is_some() || links.vrf_of(link).is_some();
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
         let Some(own) = interface(link, self.table_of(link, forwarding), self.reach([link, link], links))

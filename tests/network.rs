@@ -56,7 +56,7 @@ fallback = "closed"
 "#;
 
 /// Tests that have the machine at once: they wait more than they work.
-const PLACES: usize = 2;
+const PLACES: usize = 3;
 
 /// Sentences about moments: who proves one has the machine alone.
 const ALONE: &[&str] = &[

@@ -112,7 +112,7 @@ fn there_is_room_for_thousands() {
             },
             _ => Over::Ipv6 {
                 local: (0x2001_0db8 << 96 | 1).into(),
-                remote: (0x2001_0db8 << 96 | 0x10000 + u128::from(n)).into(),
+                remote: (0x2001_0db8 << 96 | u128::from(0x10000 + u32::from(n))).into(),
                 label: Some(0),
                 limit: None,
             },

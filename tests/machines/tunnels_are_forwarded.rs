@@ -1,8 +1,9 @@
 //! IP tunnels of Linux's (GRE, with and without a key, IPIP and 6in4; GRE and both families over
 //! IPv6) are made and opened by the plane: the same frames leave with the same bytes as by Linux,
-//! in both lanes, but for identifications and flow labels that each sender chooses. Tunnels come, change and go while packets pass;
-//! a path that is narrower than it seems is found; the router's own rules hold for what is in them
-//! and for their headers; what the plane does not do, Linux does.
+//! in both lanes, but for identifications and flow labels that each sender chooses. Tunnels come,
+//! change and go while packets pass; a path that is narrower than it seems is found; the router's
+//! own rules hold for what is in them and for their headers; what the plane does not do, Linux
+//! does.
 //!
 //! ```text
 //!   left ---------------------- router ============ far
@@ -409,6 +410,15 @@ fn forwarded() {
     });
     assert!(passed.iter().flatten().all(|packets| *packets > 15), "{passed:?}");
 
+    let shown = net.router.subject("tunnels").unwrap();
+    let all: Vec<_> = shown.as_array().unwrap().iter().filter(|shown| shown["adopted"] == true).collect();
+    assert_eq!(all.len(), names.len(), "{shown}");
+    let of = |name: &str| all.iter().find(|shown| shown["name"] == name).unwrap();
+    let (two, five) = (of("two"), of("five"));
+    assert_eq!((&two["local"], &two["remote"]), (&"10.2.0.1".into(), &"10.2.0.2".into()), "{two}");
+    assert_eq!((&two["key_in"], &two["header"], &two["by"][0]), (&7.into(), &28.into(), &"right".into()));
+    assert_eq!((&five["remote"], &five["header"]), (&"2001:db8:2::2".into(), &48.into()), "{five}");
+
     // Changed, deleted and made anew while packets pass.
     let host = net.router.host();
     let pinged = |address: &str, count: u32| {
@@ -463,6 +473,10 @@ sendp(Ether(dst='{gateway}') / IPv6(src='2001:db8:2::12', dst='2001:db8:2::1') /
     })
     .unwrap();
     pinged("10.9.7.1", 3);
+    let shown = net.router.ask("show tunnels").unwrap();
+    let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("one ").contains(" 1300 ") && line("seven ").contains(" 1400 "), "{shown}");
+    assert!(line("five ").ends_with("Bifrost"), "{shown}");
 
     // What the plane does not do is Linux's, and why is said.
     for (kind, options, why) in [

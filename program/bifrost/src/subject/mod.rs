@@ -30,6 +30,7 @@ mod redundancy;
 mod repairs;
 mod sflow;
 mod sharing;
+mod tunnels;
 mod version;
 mod words;
 mod workers;
@@ -55,6 +56,7 @@ pub use redundancy::*;
 pub use repairs::*;
 pub use sflow::*;
 pub use sharing::*;
+pub use tunnels::*;
 pub use version::*;
 pub use words::*;
 pub use workers::*;
@@ -69,9 +71,10 @@ use crate::control::Rates;
 use crate::daemon::Control;
 
 /// Every subject, in the order of the help.
-pub const ALL: [Entry; 23] = [
+pub const ALL: [Entry; 24] = [
     Entry::of::<Vec<PortStatus>>(),
     Entry::of::<Vec<InterfaceStatus>>(),
+    Entry::of::<Vec<TunnelStatus>>(),
     Entry::of::<Vec<Neighbour>>(),
     Entry::of::<Vec<MulticastRoute>>(),
     Entry::of::<Vec<DropCount>>(),

@@ -175,68 +175,10 @@ multicast[0] -> out;
 /// What the stages put into the router.
 fn staged(stages: &Stages) -> String {
     let mut router = ROUTER.to_owned();
-    let mut filters: Vec<String> = Vec::new();
-    let mut sending = String::new();
-    for family in ['4', '6'] {
-        let mut before = String::new();
-        if stages.judge() {
-            let _ = write!(before, "track{family} :: Track -> ");
-        }
-        let mut filter = |wanted: bool, name: &str, hook: &str| {
-            if !wanted {
-                return String::new();
-            }
-            filters.push(format!("{name}{family}"));
-            format!("{name}{family} :: Filter({hook}) -> ")
-        };
-        before += &filter(stages.input, "input", "INPUT");
-        let transit = filter(stages.transit, "filter", "TRANSIT");
-        let stage = |wanted: bool, name: &str, class: &str| match wanted {
-            true => format!("{name}{family} :: {class} -> "),
-            false => String::new(),
-        };
-        // What is read and changed in packets as they came: in the other family they are others
-        // than those noted. `way` tells two such places apart.
-        let crossing = |way: &str, family: &str| {
-            stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
-                + &stage(stages.ftp, &format!("{way}ftp"), "Ftp")
-                + &stage(stages.families, family, "Translate64")
-        };
-        let cross = crossing("", "family");
-        let leave = stage(stages.translation, "translate", "Translate");
-        // What has options is Linux's, once it has been looked at like all others.
-        let options = stage(stages.flows, "options", "OptionsSwitch");
-        let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
-        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of
-        // its later packets. It is handed over as it came, but for what is translated: that Linux
-        // is to send as it leaves, for only here it is known how.
-        let linux = filter(stages.transit, "unresolved", "TRANSIT")
-            + &stage(stages.flows, "looked", "OptionsSwitch")
-            + &crossing("sent_", "sent")
-            + &stage(stages.translation, "plain", "TranslatedSwitch");
-        if stages.translation {
-            let last = stage(true, "sent_translate", "Translate");
-            let _ = writeln!(
-                sending,
-                "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;"
-            );
-            if family == '4' {
-                sending += "sent_mtu4[1] -> sent_long4 :: DecrementTtl4 -> sent_larger4 :: Translate -> sent_fragment4 :: Fragment4 -> send;\n";
-            }
-        }
-        if stages.families {
-            let _ = writeln!(sending, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
-        }
-        for (place, text) in [
-            ("before", before),
-            ("transit", transit),
-            ("optioned", optioned),
-            ("options", options),
-            ("linux", linux),
-            ("cross", cross),
-            ("leave", leave),
-        ] {
-            router = router.replace(&format!("{{{place}{family}}}"), &text);
+    let families = ['4', '6'].map(|family| FamilyStages { stages, family });
+    for family in &families {
+        for (place, text) in family.pieces() {
+            router = router.replace(&format!("{{{place}{}}}", family.family), &text);
         }
     }
     // Of a packet in fragments only the first shows what the others need.
@@ -246,39 +188,126 @@ fn staged(stages: &Stages) -> String {
     };
     router = router.replace("{fragment}", fragment);
     router = router.replace("{translated}", if stages.translation { "(TRANSLATED true)" } else { "" });
+    let sampled = if stages.sampling { "sampled :: Sampled -> " } else { "" };
+    router = router.replace("{sampled}", sampled);
+    if stages.sampling {
+        router = router.replace("classify :: Classify;", "sample :: Sample;\nclassify :: Classify;");
+    }
+    let refused = refused(stages, &families);
+    router = router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" });
+    let told = told(&router);
+    router.replace("{told}", &told)
+}
+
+/// What stands behind the drawing: where packets go that the stages do not let on.
+fn refused(stages: &Stages, families: &[FamilyStages<'_>]) -> String {
     let mut refused = String::new();
     if stages.flows {
         refused += "// options, for Linux\n";
-        for family in ['4', '6'] {
-            let to = match stages {
-                Stages { clamp: true, .. } => format!("sent_clamp{family}"),
-                Stages { ftp: true, .. } => format!("sent_ftp{family}"),
-                Stages { families: true, .. } => format!("sent{family}"),
-                Stages { translation: true, .. } => format!("plain{family}"),
-                _ => "to_linux".to_owned(),
-            };
-            let _ = writeln!(refused, "options{family}[1] -> {to};\nlooked{family}[1] -> {to};");
-        }
+        refused.extend(families.iter().map(FamilyStages::optioned));
     }
+    let sending: String = families.iter().map(FamilyStages::sending).collect();
     if !sending.is_empty() {
         refused +=
             "// what Linux is to send translated, and what goes between the families\nsend :: Punt(SEND);\n";
         refused += &sending;
     }
+    let filters: Vec<String> = families.iter().flat_map(FamilyStages::filters).collect();
     if !filters.is_empty() {
         refused += "// refused\nreset :: TcpReset;\nreset[0] -> rewrite;\nreset[1] -> to_answered;\n";
     }
     for filter in filters {
         let _ = writeln!(refused, "{filter}[1] -> reset;");
     }
-    let sampled = if stages.sampling { "sampled :: Sampled -> " } else { "" };
-    router = router.replace("{sampled}", sampled);
-    if stages.sampling {
-        router = router.replace("classify :: Classify;", "sample :: Sample;\nclassify :: Classify;");
+    refused
+}
+
+/// The stages of one family.
+struct FamilyStages<'a> {
+    stages: &'a Stages,
+    /// Its digit, the last letter of its elements' names.
+    family: char,
+}
+
+impl FamilyStages<'_> {
+    /// One element, if it is wanted.
+    fn stage(&self, wanted: bool, name: &str, class: &str) -> String {
+        if wanted { format!("{name}{} :: {class} -> ", self.family) } else { String::new() }
     }
-    router = router.replace("{refused}", &if refused.is_empty() { refused } else { refused + "\n" });
-    let told = told(&router);
-    router.replace("{told}", &told)
+
+    /// What is read and changed in packets as they came: in the other family they are others than
+    /// those noted. `way` and `family` tell two such places apart.
+    fn crossing(&self, way: &str, family: &str) -> String {
+        let stages = self.stages;
+        self.stage(stages.clamp, &format!("{way}clamp"), "ClampMss")
+            + &self.stage(stages.ftp, &format!("{way}ftp"), "Ftp")
+            + &self.stage(stages.families, family, "Translate64")
+    }
+
+    /// What stands between what is drawn, by its place.
+    fn pieces(&self) -> [(&'static str, String); 7] {
+        let (stages, family) = (self.stages, self.family);
+        let before = self.stage(stages.judge(), "track", "Track")
+            + &self.stage(stages.input, "input", "Filter(INPUT)");
+        // What has options is Linux's, once it has been looked at like all others.
+        let optioned = if stages.flows { format!("prerouting{family}") } else { "to_linux".to_owned() };
+        // What only Linux can complete is judged as well, and its flow begins: Linux sees none of
+        // its later packets. It is handed over as it came, but for what is translated: that Linux
+        // is to send as it leaves, for only here it is known how.
+        let linux = self.stage(stages.transit, "unresolved", "Filter(TRANSIT)")
+            + &self.stage(stages.flows, "looked", "OptionsSwitch")
+            + &self.crossing("sent_", "sent")
+            + &self.stage(stages.translation, "plain", "TranslatedSwitch");
+        [
+            ("before", before),
+            ("transit", self.stage(stages.transit, "filter", "Filter(TRANSIT)")),
+            ("optioned", optioned),
+            ("options", self.stage(stages.flows, "options", "OptionsSwitch")),
+            ("linux", linux),
+            ("cross", self.crossing("", "family")),
+            ("leave", self.stage(stages.translation, "translate", "Translate")),
+        ]
+    }
+
+    /// The names of its filters.
+    fn filters(&self) -> impl Iterator<Item = String> {
+        let Stages { input, transit, .. } = *self.stages;
+        let filters = [(input, "input"), (transit, "filter"), (transit, "unresolved")];
+        let wanted = filters.into_iter().filter(|(wanted, _)| *wanted);
+        wanted.map(|(_, name)| format!("{name}{}", self.family))
+    }
+
+    /// Where packets with options go.
+    fn optioned(&self) -> String {
+        let family = self.family;
+        let to = match self.stages {
+            Stages { clamp: true, .. } => format!("sent_clamp{family}"),
+            Stages { ftp: true, .. } => format!("sent_ftp{family}"),
+            Stages { families: true, .. } => format!("sent{family}"),
+            Stages { translation: true, .. } => format!("plain{family}"),
+            _ => "to_linux".to_owned(),
+        };
+        format!("options{family}[1] -> {to};\nlooked{family}[1] -> {to};\n")
+    }
+
+    /// The way of what Linux is to send.
+    fn sending(&self) -> String {
+        let (family, mut sending) = (self.family, String::new());
+        if self.stages.translation {
+            let last = self.stage(true, "sent_translate", "Translate");
+            let _ = writeln!(
+                sending,
+                "plain{family}[1] -> sent_mtu{family} :: Mtu{family} -> sent_ttl{family} :: DecrementTtl{family} -> {last}send;"
+            );
+            if family == '4' {
+                sending += "sent_mtu4[1] -> sent_long4 :: DecrementTtl4 -> sent_larger4 :: Translate -> sent_fragment4 :: Fragment4 -> send;\n";
+            }
+        }
+        if self.stages.families {
+            let _ = writeln!(sending, "family{family}[1] -> rewrite;\nsent{family}[1] -> send;");
+        }
+        sending
+    }
 }
 
 /// The names of the outputs of the elements that refuse packets. Those of some other class tell

@@ -130,8 +130,8 @@ fn known() {
     net.plane_forwards();
 }
 
-/// Bridges and VLANs on them in front of the near hosts: a bridge in a VRF, a VLAN in a VRF, and one
-/// in none. The rest of the networks is as before.
+/// Bridges and VLANs on them in front of the near hosts: a bridge in a VRF, a VLAN in a VRF, and
+/// one in none. The rest of the networks is as before.
 fn bridged() {
     let net = Vrfs::new();
     for (near, (name, vrf)) in net.near.iter().zip(NETWORKS) {

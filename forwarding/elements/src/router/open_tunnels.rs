@@ -6,8 +6,8 @@
 //!
 //! Expects packets for this machine, with their network header noted. Where one came in by an
 //! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4, and those over IPv6), and rules
-//! let its header pass, that is taken off. What was in it has come in by that interface: it goes through the router from
-//! its beginning. Others are still as they came.
+//! let its header pass, that is taken off. What was in it has come in by that interface: it goes
+//! through the router from its beginning. Others are still as they came.
 //!
 //! Outputs:
 //! - 0: what was in tunnels, as frames of Ethernet

@@ -204,6 +204,11 @@ fn what_the_plane_does_not_open_is_linuxs_as_it_came() {
         assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{why} {:?}", rig.reasons());
         assert_eq!(outcome.punted[0].0, frame, "{why}");
     }
+    // What is behind the packet is no part of it.
+    let bare = from_there(4, 0, &[]);
+    let outcome = rig.run(2, &[[&bare[..], &home].concat()]);
+    assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{:?}", rig.reasons());
+    assert_eq!(outcome.punted[0].0, bare);
     let elsewhere = Tunnel { over: over([198, 18, 7, 8].into(), true, false), ..tunnel(Payload::Ipv4) };
     set(&mut rig, IPIP, elsewhere);
     assert_eq!(rig.run(2, &[from_there(4, 0, &home)]).punted.len(), 1, "another end");
@@ -361,7 +366,8 @@ fn any_bytes_in_tunnels_are_forwarded_dropped_or_linuxs() {
                 if below(3) == 0 {
                     packet.truncate(below(packet.len()));
                 }
-                from_there(protocol, below(4) as u8, &packet)
+                let padding = vec![0x45; if below(3) == 0 { below(60) } else { 0 }];
+                [from_there(protocol, below(4) as u8, &packet), padding].concat()
             })
             .collect();
         let before = rig.dropped();

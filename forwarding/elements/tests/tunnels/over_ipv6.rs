@@ -191,6 +191,11 @@ fn what_is_not_opened_is_linuxs_as_it_came() {
         assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{why} {:?}", rig.reasons());
         assert_eq!(outcome.punted[0].0, frame, "{why}");
     }
+    // What is behind the packet is no part of it.
+    let bare = from_there6(EITHER, 4, 0, &[]);
+    let outcome = rig.run(2, &[[&bare[..], &home].concat()]);
+    assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 1), "{:?}", rig.reasons());
+    assert_eq!(outcome.punted[0].0, bare);
 }
 
 #[test]
@@ -220,6 +225,19 @@ fn what_is_not_sent_is_linuxs_as_it_came() {
     let by_itself = rig.tables.get6("2001:db8:710::/48".parse().unwrap()).unwrap();
     rig.tables.insert6(format!("{}/128", remote(EITHER)).parse().unwrap(), by_itself).unwrap();
     linux(&mut rig, &long, "round and round");
+}
+
+#[test]
+fn headers_in_headers_end_here_too() {
+    let mut rig = rig6(Some(0), None);
+    let mut packet = home(64, 0);
+    for _ in 0..25 {
+        let protocol = if packet[0] >> 4 == 6 { 41 } else { 4 };
+        packet = from_there6(EITHER, protocol, 0, &packet).split_off(14);
+    }
+    let outcome = rig.run(2, &[from_there6(EITHER, 41, 0, &packet)]);
+    assert_eq!((outcome.sent.len(), outcome.punted.len()), (0, 0), "{:?}", rig.reasons());
+    assert_eq!(rig.reasons().iter().map(|(_, n)| n).sum::<u64>(), 1);
 }
 
 #[test]
@@ -253,7 +271,8 @@ fn any_bytes_are_forwarded_dropped_or_linuxs() {
                 if below(3) == 0 {
                     packet.truncate(below(packet.len()));
                 }
-                from_there6(id, next, below(4) as u8, &packet)
+                let padding = vec![0x45; if below(3) == 0 { below(60) } else { 0 }];
+                [from_there6(id, next, below(4) as u8, &packet), padding].concat()
             })
             .collect();
         let before = rig.dropped();

@@ -245,7 +245,10 @@ impl Interfaces<'_> {
         }
         let bridged = |(_, port): (_, &Port)| port.whole.as_ref().is_some_and(|whole| whole.bridge);
         if plane.interfaces_of(ifindex).any(bridged) {
-            return Err(format!("{} is a bridge, whose members have it from Linux", self.name(ifindex)));
+            return Err(format!(
+                "{} is a bridge or lies on one, whose members have it from Linux",
+                self.name(ifindex)
+            ));
         }
         let there = |id: &InterfaceId| tables.interface(*id).is_some_and(|entry| entry.ifindex == ifindex);
         let taken = plane.interfaces_of(ifindex).filter(|(_, port)| port.taken.is_some());

@@ -187,9 +187,9 @@ impl Tunnel {
         outer + self.payload.length()
     }
 
-    /// The header as far as it is the same for all packets, without the option that limits
-    /// tunnels, and GRE's checksum: 0 stands for lengths, IPv4's identification and checksum, GRE's type, and for what
-    /// the packet inside says. Of two protocols the first is there.
+    /// The header as far as it is the same for all packets, without the option that limits tunnels,
+    /// and GRE's checksum: 0 stands for lengths, IPv4's identification and checksum, GRE's type,
+    /// and for what the packet inside says. Of two protocols the first is there.
     pub fn header(&self) -> [u8; 48] {
         let mut header = [0; KEPT];
         let (protocol, tos) = (self.payload.protocols()[0], self.tos.unwrap_or(0));

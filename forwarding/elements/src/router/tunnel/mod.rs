@@ -99,9 +99,9 @@ impl Wanted {
         Wanted { version, length, hash, source: source.filter(|_| version == 6), whole }
     }
 
-    /// Whether only Linux can do what is to be done besides: a packet with extension headers may say
-    /// how many tunnels it enters (RFC 2473, 4.1.1), one from the other end is not sent there, and
-    /// one in pieces has no sum here.
+    /// Whether only Linux can do what is to be done besides: a packet with extension headers may
+    /// say how many tunnels it enters (RFC 2473, 4.1.1), one from the other end is not sent there,
+    /// and one in pieces has no sum here.
     #[inline(always)]
     fn is_odd(&self, tunnel: &TunnelWord) -> bool {
         let over = tunnel.over_ipv6() && self.version == 6;

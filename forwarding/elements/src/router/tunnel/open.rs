@@ -76,6 +76,8 @@ impl Front {
 fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
     let bytes = packet.network();
     let Front { ends: [remote, local], protocol, upper, tos, total } = Front::of(bytes)?;
+    // What is behind it is no part of it. Of one in pieces this is the first.
+    let bytes = bytes.get(..total).unwrap_or(bytes);
     let (ether_type, length, key, sums) = match protocol {
         protocol::IPIP => (ethernet::IPV4, upper, None, false),
         protocol::IPV6 => (ethernet::IPV6, upper, None, false),
@@ -101,7 +103,8 @@ fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
         _ => false,
     };
     let enclosed = Enclosed { tunnel, ends, protocol, tos, total, length, ether_type };
-    let right = tunnel.sums()[0] == sums && (!sums || checksum::verify(bytes.get(upper..total)?));
+    let in_pieces = bytes.len() < total;
+    let right = tunnel.sums()[0] == sums && (!sums || !in_pieces && checksum::verify(&bytes[upper..]));
     (whole && right && tunnel.carries(version)).then_some(enclosed)
 }
 

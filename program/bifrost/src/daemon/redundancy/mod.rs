@@ -189,7 +189,9 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let unable = match link {
         None => Some(format!("there is no interface {name}")),
         Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
-        Some(_) if bridged => Some(format!("{name} is a bridge, which virtual routers are not for")),
+        Some(_) if bridged => {
+            Some(format!("{name} is a bridge or lies on one, which virtual routers are not for"))
+        }
         Some(_) if interfaces.is_empty() => {
             Some(format!("{name} is no port of Bifrost's, nor a bond of ports or a VLAN on one"))
         }

@@ -15,6 +15,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub mod address;
+pub mod conntrack;
 pub mod diag;
 pub mod group;
 pub mod link;

@@ -7,6 +7,7 @@
 //! Sockets belong to the network namespace of the thread that opens them; the thread that owns the
 //! mirror must stay in one.
 
+use super::conntrack::Connection;
 use super::request::{self, What};
 use super::{self as netlink, diag, netfilter, route, tc, wireguard, xfrm};
 use netlink_sys::protocols::{
@@ -381,6 +382,61 @@ fn acknowledged(socket: &Socket, buffer: &mut [u8]) -> io::Result<()> {
             error => Err(error),
         },
         _ => Ok(()),
+    }
+}
+
+/// Tells Linux's conntrack of connections, many at once.
+pub struct Conntrack {
+    socket: Socket,
+    buffer: Vec<u8>,
+    waiting: Vec<u8>,
+    refused: usize,
+}
+
+impl Conntrack {
+    /// Bytes of messages that are sent together.
+    const TOGETHER: usize = 32 << 10;
+
+    /// Opens it; an error where Linux has no conntrack.
+    pub fn open() -> io::Result<Conntrack> {
+        let (socket, buffer) = (open(NETLINK_NETFILTER)?, vec![0; DATAGRAM]);
+        Ok(Conntrack { socket, buffer, waiting: Vec::new(), refused: 0 })
+    }
+
+    /// Linux is to know a connection. False: it has none such.
+    ///
+    /// # Errors
+    /// The question was not heard.
+    pub fn tell(&mut self, connection: &Connection) -> io::Result<bool> {
+        let Some(message) = connection.message() else { return Ok(false) };
+        if self.waiting.len() + message.len() > Conntrack::TOGETHER {
+            self.send()?;
+        }
+        self.waiting.extend_from_slice(&message);
+        Ok(true)
+    }
+
+    /// How many Linux did not take.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    pub fn finish(mut self) -> io::Result<usize> {
+        self.send()?;
+        Ok(self.refused)
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.socket.send(&self.waiting, 0)?;
+        self.waiting.clear();
+        // Linux answers before the request returns, and says only what went wrong.
+        while let Ok(length) = receive(&self.socket, &mut self.buffer) {
+            let messages = netlink::messages(&self.buffer[..length]);
+            self.refused += messages.filter(|message| i32::from(message.kind) == libc::NLMSG_ERROR).count();
+        }
+        Ok(())
     }
 }
 

@@ -29,6 +29,7 @@ use super::flow_log::{Log, Logging, interfaces};
 use super::flow_state::Saving;
 use super::flow_table::FlowTable;
 use super::forwarding::Forwarding;
+use super::handover::hand_over;
 use super::icmp::Icmp;
 use super::mirror_port::Mirroring;
 use super::multicast::Multicast;
@@ -423,6 +424,7 @@ impl Control {
         parts.api.stop();
         let interfaces = interfaces(&forwarding.plane);
         let names = forwarding.interface_names();
+        hand_over(forwarding);
         forwarding.release_all();
         saving.save(forwarding, parts.logging.log().is_some(), names);
         parts.fallback.follow_the_rest(forwarding, true);

@@ -23,6 +23,7 @@
 //! | `questions.rs` | answers for the control socket, asked of the control thread |
 //! | `routes.rs` | those of routes and neighbours; what can be shown as a whole is in `subject/` |
 //! | `fallback.rs` | the same filter and translation in Linux |
+//! | `handover.rs` | flows, handed to Linux at a stop |
 //! | `nft.rs` | the program that loads them |
 //! | `firewall.rs` | Linux's own firewall, adopted |
 //! | `foreign.rs` | what Linux does to packets and the plane does not |
@@ -72,6 +73,7 @@ mod forecast;
 pub(crate) mod foreign;
 mod forwarding;
 mod groups;
+mod handover;
 mod icmp;
 pub(crate) mod interfaces;
 pub(crate) mod ip;

@@ -21,7 +21,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "click-router",
     question: "How fast is the IP router of Click's paper, as it stands there?",
-    seed: "Click: 333 kpps on a Pentium III of 700 MHz (TOCS 2000); 1-2 Gb/s (lecture on RouteBricks)",
+    source: "Click: 333 kpps on a Pentium III of 700 MHz (TOCS 2000); 1-2 Gb/s (lecture on RouteBricks)",
     needs_root: false,
     work,
 };
@@ -107,7 +107,7 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
         .collect();
     let mut table =
         Table::new("64 bytes, one core", &["", "cycles a packet", "kpps", "Gb/s of 64-byte frames"]);
-    table.row("seed: Click in the kernel, Pentium III 700 MHz", ["".into(), 333.0.into(), 0.17.into()]);
+    table.row("then: Click in the kernel, Pentium III 700 MHz", ["".into(), 333.0.into(), 0.17.into()]);
     for (name, batches) in [("Click's router, packet at a time", false), ("Click's router, in batches", true)]
     {
         run.say(name);

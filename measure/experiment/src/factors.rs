@@ -18,7 +18,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "factors",
     question: "What does each of them bring: batches, fetching ahead, huge pages, more queues?",
-    seed: "RouteBricks 2009: 64-byte static forwarding, 8 cores of 2.8 GHz",
+    source: "RouteBricks 2009: 64-byte static forwarding, 8 cores of 2.8 GHz",
     needs_root: false,
     work,
 };
@@ -32,16 +32,16 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
 }
 
 fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-    let mut seed = Table::new("the paper's chart", &["what", "Mpps", "factor"]);
+    let mut published = Table::new("the paper's chart", &["what", "Mpps", "factor"]);
     for (what, rate, factor) in [
         ("2008's server (shared bus)", 1.2, None),
         ("2009's server", 2.8, Some(2.3)),
         ("+ batches (32 a poll, 16 descriptors a transfer)", 5.9, Some(2.1)),
         ("+ several queues", 19.0, Some(3.2)),
     ] {
-        seed.row(what, [rate.into(), factor.into()]);
+        published.row(what, [rate.into(), factor.into()]);
     }
-    outcome.tables.push(seed);
+    outcome.tables.push(published);
     let samples = run.either(31, 3);
     let mut random = Random(20_261_121);
     let routes = ipv4(run.either(ROUTES, 2000), &mut random);

@@ -15,7 +15,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     question: "When one port is flooded, what becomes of the packets of another?",
-    seed: "NAPI (Kongress 2008): a single port brought a system to its knees before; with quotas, `just an increase of a couple of 100 µs`",
+    source: "NAPI (Kongress 2008): a single port brought a system to its knees before; with quotas, `just an increase of a couple of 100 µs`",
     needs_root: true,
     work,
 };
@@ -40,11 +40,11 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         &["", "flood, kpps", "lost, %", "half in, µs", "99 % in, µs", "all in, µs", "late, µs"],
     );
     table.row(
-        "seed: before NAPI",
+        "then: before NAPI",
         ["".into(), Cell::from("denied"), "".into(), "".into(), "".into(), "".into()],
     );
     table
-        .row("seed: NAPI", ["".into(), "".into(), Cell::from("+ some 100"), "".into(), "".into(), "".into()]);
+        .row("then: NAPI", ["".into(), "".into(), Cell::from("+ some 100"), "".into(), "".into(), "".into()]);
     let floods = run.either(&[0.0, 0.5, 1.0, 2.0][..], &[0.0, 2.0]);
     for forwarder in Forwarder::BOTH {
         let name = forwarder.name();

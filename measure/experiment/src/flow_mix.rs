@@ -16,7 +16,7 @@ use traffic::rate::Rate;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-mix",
     question: "What does the router carry of a mix of 64, 576 and 1500 bytes, with flows that come and go?",
-    seed: "Kongress 2008: 2 of 4 cores of 2.3 GHz, 271,064 routes, 31,000 lookups a second",
+    source: "Kongress 2008: 2 of 4 cores of 2.3 GHz, 271,064 routes, 31,000 lookups a second",
     needs_root: true,
     work,
 };
@@ -33,7 +33,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         format!("64 bytes 45 %, 576 bytes 25 %, 1500 bytes 30 %; {} routes", grouped(routes.len() as u64)),
         &["", "cores", "kpps", "Gb/s of frames", "new flows/s"],
     );
-    table.row("seed: Linux 2.6.27, 10 Gb/s cards", [2.into(), 960.0.into(), 6.2.into(), 31_000.0.into()]);
+    table.row("then: Linux 2.6.27, 10 Gb/s cards", [2.into(), 960.0.into(), 6.2.into(), 31_000.0.into()]);
     let sizes = sizes(MIX)?;
     let bits = sizes.mean() * 8.0;
     let mut row = |name: &str, kpps: f64| {

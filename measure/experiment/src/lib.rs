@@ -64,7 +64,7 @@ pub struct Experiment {
     /// What is asked.
     pub question: &'static str,
     /// Whose table it is: title and year.
-    pub seed: &'static str,
+    pub source: &'static str,
     /// Whether it makes namespaces, so that only root can run it.
     pub needs_root: bool,
     work: fn(&Run<'_>, &mut Outcome) -> Result<(), ExperimentError>,

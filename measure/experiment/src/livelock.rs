@@ -19,7 +19,7 @@ use traffic::rate::Rate;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "livelock",
     question: "Does output stay flat when ten times as much is offered as the router carries, and does control live?",
-    seed: "NAPI (Kongress 2008): Linux 2.4 collapsed above 27 kpps on a Pentium Pro of 200 MHz",
+    source: "NAPI (Kongress 2008): Linux 2.4 collapsed above 27 kpps on a Pentium Pro of 200 MHz",
     needs_root: true,
     work,
 };

@@ -15,7 +15,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run, memory};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "lookup",
     question: "What does a longest-prefix match cost, by the size of the table and the order of addresses?",
-    seed: "Kongress 2008 (fib_trie), RouteBricks 2009 (about 300,000 routes)",
+    source: "Kongress 2008 (fib_trie), RouteBricks 2009 (about 300,000 routes)",
     needs_root: false,
     work,
 };
@@ -38,10 +38,10 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
         run.either(&[1000, 10_000, 100_000, 300_000, 1_000_000, 2_000_000], &[1000, 100_000]);
     let (samples, cold) = run.either((31, COLD), (5, WARM));
     let mut table = Table::new(
-        "nanoseconds a lookup, IPv4, one core (seed: fib_trie)",
+        "nanoseconds a lookup, IPv4, one core (then: fib_trie)",
         &[
             "routes",
-            "seed",
+            "then",
             "in sequence",
             "65,536 at random",
             "the same, one by one",
@@ -80,12 +80,12 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
         for (line, value) in lines.iter_mut().zip([in_sequence, at_random, each_once]) {
             line.push((count as f64, value));
         }
-        let seed = if count == 300_000 || count == 1_000_000 { FIB_TRIE.into() } else { "".into() };
+        let published = if count == 300_000 || count == 1_000_000 { FIB_TRIE.into() } else { "".into() };
         let megabytes = tables.memory().worker_bytes as f64 / 1e6;
         table.row(
             notation::grouped(count as u64),
             [
-                seed,
+                published,
                 in_sequence.into(),
                 at_random.into(),
                 one_by_one.into(),

@@ -25,7 +25,7 @@ pub struct Outcome {
     /// What was asked.
     pub question: &'static str,
     /// Whose table it is.
-    pub seed: &'static str,
+    pub source: &'static str,
     /// The command that does it again.
     pub command: String,
     /// Whether it was run in its short form, whose figures are worth little.
@@ -204,7 +204,7 @@ impl Outcome {
             schema: SCHEMA,
             name: experiment.name,
             question: experiment.question,
-            seed: experiment.seed,
+            source: experiment.source,
             command: format!("bifrost experiment {}{}", experiment.name, if short { " --short" } else { "" }),
             short,
             tables: Vec::new(),
@@ -226,7 +226,7 @@ impl Outcome {
     /// As text.
     pub fn text(&self) -> String {
         let mut text = hanging(&format!("{}: {}", self.name, self.question), WIDTH).join("\n") + "\n";
-        text += &(hanging(&format!("after: {}", self.seed), WIDTH).join("\n") + "\n");
+        text += &(hanging(&format!("after: {}", self.source), WIDTH).join("\n") + "\n");
         for table in &self.tables {
             text += &format!("\n{}", table.text());
         }
@@ -244,7 +244,7 @@ impl Outcome {
 
     /// As a section of a page.
     pub fn section(&self) -> Section {
-        let mut section = Section::new(self.name).text(self.question).text(format!("After {}.", self.seed));
+        let mut section = Section::new(self.name).text(self.question).text(format!("After {}.", self.source));
         if self.short {
             section = section.text("Run in its short form: its figures are worth little.");
         }
@@ -305,10 +305,10 @@ mod tests {
 
     #[test]
     fn tables_stand_in_columns() {
-        let mut table = Table::new("rates", &["who", "seed", "now"]);
+        let mut table = Table::new("rates", &["who", "then", "now"]);
         table.row("Linux", [Cell::from("27"), 1234.5.into()]);
         table.row("é", ["".into(), None.into()]);
-        assert_eq!(table.text(), "rates\nwho    seed    now\nLinux    27  1,235\né         -      -\n");
+        assert_eq!(table.text(), "rates\nwho    then    now\nLinux    27  1,235\né         -      -\n");
         let mut table = Table::new("times", &["", "half of them in, µs", "lost"]);
         table.row("Linux", [Cell::from(1234.5), 0.0.into()]);
         let wanted =
@@ -320,7 +320,7 @@ mod tests {
     fn eighty_columns_hold_names_however_long() {
         let headings = [
             "",
-            "seed, transactions/s",
+            "then, transactions/s",
             "now, transactions/s",
             "half of them in, µs",
             "99 % in, µs",

@@ -17,7 +17,7 @@ use traffic::rate::Rate;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "packet-budget",
     question: "What do a full table, 600 rules and connection tracking take of a router's packets?",
-    seed: "Open-source routing in production, 2008, appendix A: Opteron 2.8 GHz, 2 of 4 cores, 64-byte UDP",
+    source: "Open-source routing in production, 2008, appendix A: Opteron 2.8 GHz, 2 of 4 cores, 64-byte UDP",
     needs_root: true,
     work,
 };
@@ -30,7 +30,7 @@ const FLOWS: usize = 1 << 20;
 /// Routes of a full table of today; then it was 214,394.
 const FULL: usize = 1_000_000;
 
-/// A row: its name, routes, what judges, and the seed's kpps for the flow load and for single
+/// A row: its name, routes, what judges, and the paper's kpps for the flow load and for single
 /// flows.
 const ROWS: [(&str, bool, Judge, &str, &str); 4] = [
     ("small table", false, Judge::Nothing, "1,040", "2,010"),
@@ -46,20 +46,20 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         "Small table: 16 routes; full table: {} (214,394 then). Flow load: {TOGETHER} flows at a time, {LENGTH} packets each, new ones after them; single: two flows to one destination. 64-byte UDP.",
         grouped(full.len() as u64)
     ));
-    outcome.note("The seed's filter row had the modules loaded and no rule; here 600 rules stand in the list, and the last one matches.");
+    outcome.note("The paper's filter row had the modules loaded and no rule; here 600 rules stand in the list, and the last one matches.");
     on_last_core(|| in_memory(run, outcome, &full))?;
     over_veth(run, outcome, &full)
 }
 
 fn in_memory(run: &Run<'_>, outcome: &mut Outcome, full: &[ipnet::Ipv4Net]) -> Result<(), ExperimentError> {
     let mut table = Table::new(
-        "in memory, kpps of one core (the seed: of two)",
-        &["", "flow load: seed", "now", "cycles", "single flows: seed", "now", "cycles"],
+        "in memory, kpps of one core (then: of two)",
+        &["", "flow load: then", "now", "cycles", "single flows: then", "now", "cycles"],
     );
     let mut random = Random(3);
     let mut bars = [Vec::new(), Vec::new()];
     let tables = [memory::tables(&full[..16])?, memory::tables(full)?];
-    for (n, (name, is_full, judge, seed_flows, seed_single)) in ROWS.into_iter().enumerate() {
+    for (n, (name, is_full, judge, then_flows, then_single)) in ROWS.into_iter().enumerate() {
         run.say(&format!("in memory: {name}"));
         let routes = if is_full { full } else { &full[..16] };
         let flows = flows_inside(routes, run.either(FLOWS, 1 << 14), &mut random);
@@ -75,10 +75,10 @@ fn in_memory(run: &Run<'_>, outcome: &mut Outcome, full: &[ipnet::Ipv4Net]) -> R
             bars.push((n as f64, cost.kpps()));
         }
         let cells: [Cell; 6] = [
-            seed_flows.into(),
+            then_flows.into(),
             many.kpps().into(),
             many.cycles.into(),
-            seed_single.into(),
+            then_single.into(),
             two.kpps().into(),
             two.cycles.into(),
         ];
@@ -101,12 +101,12 @@ fn over_veth(run: &Run<'_>, outcome: &mut Outcome, full: &[ipnet::Ipv4Net]) -> R
     let sink = network.count()?;
     let mut table = Table::new(
         "over veth, kpps, one core forwards",
-        &["", "flow load: seed", "Linux", "Bifrost", "single flows: seed", "Linux", "Bifrost"],
+        &["", "flow load: then", "Linux", "Bifrost", "single flows: then", "Linux", "Bifrost"],
     );
     let mut bars = [Vec::new(), Vec::new()];
     let mut is_routed = 0;
     let rows = ROWS.into_iter().enumerate();
-    for (n, (name, is_full, judge, seed_flows, seed_single)) in rows.step_by(run.either(1, 3)) {
+    for (n, (name, is_full, judge, then_flows, then_single)) in rows.step_by(run.either(1, 3)) {
         let routes = if is_full { full } else { &full[..16] };
         if is_routed != routes.len() {
             run.say(&format!("{} routes for Linux", routes.len()));
@@ -138,10 +138,10 @@ fn over_veth(run: &Run<'_>, outcome: &mut Outcome, full: &[ipnet::Ipv4Net]) -> R
         bars[0].push((n as f64, linux[0]));
         bars[1].push((n as f64, bifrost[0]));
         let cells: [Cell; 6] = [
-            seed_flows.into(),
+            then_flows.into(),
             linux[0].into(),
             bifrost[0].into(),
-            seed_single.into(),
+            then_single.into(),
             linux[1].into(),
             bifrost[1].into(),
         ];

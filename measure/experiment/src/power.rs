@@ -17,7 +17,7 @@ use traffic::rate::Rate;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "power",
     question: "Does the processor's work follow the load, down to none?",
-    seed: "Control and forwarding plane separation, 2010: Atom board, 13.5 W idle, 16.5 W with 4 cores busy, about 500 kpps",
+    source: "Control and forwarding plane separation, 2010: Atom board, 13.5 W idle, 16.5 W with 4 cores busy, about 500 kpps",
     needs_root: true,
     work,
 };
@@ -33,7 +33,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     network.route(&routes)?;
     let sink = network.count()?;
     let stream = network.stream_inside(&routes, load::DESTINATIONS)?;
-    let mut seed = Table::new("the seed: a whole board's power", &["", "W"]);
+    let mut published = Table::new("then: a whole board's power", &["", "W"]);
     for (name, watts) in [
         ("off", 1.98),
         ("idle", 13.53),
@@ -42,9 +42,9 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         ("3 cores", 15.84),
         ("4 cores", 16.5),
     ] {
-        seed.row(name, [watts.into()]);
+        published.row(name, [watts.into()]);
     }
-    outcome.tables.push(seed);
+    outcome.tables.push(published);
     let mut chart = Chart::new(
         "Processor time by load",
         Axis::linear("load, %").from(0.0).to(100.0),

@@ -22,7 +22,7 @@ use traffic::rate::Rate;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "route-flood",
     question: "How much slower is a router for traffic that goes everywhere?",
-    seed: "Kongress 2008 (routes that a denial of service looks up), packet budget of 2007 (full table: 2,020 kpps for two flows, 950 for many)",
+    source: "Kongress 2008 (routes that a denial of service looks up), packet budget of 2007 (full table: 2,020 kpps for two flows, 950 for many)",
     needs_root: true,
     work,
 };
@@ -49,22 +49,22 @@ fn memory_part(
     let mut router = Router::new(&tables.view(), Judge::Nothing)?;
     let mut table = Table::new(
         format!("the whole router in memory, {} routes, 64 bytes, one core", grouped(routes.len() as u64)),
-        &["destinations", "seed, kpps (2 cores)", "now, cycles a packet", "now, kpps"],
+        &["destinations", "then, kpps (2 cores)", "now, cycles a packet", "now, kpps"],
     );
     let mut line = Vec::new();
-    let mut measure = |name: String, seed: &str, flows: Vec<Flow>| -> Result<f64, ExperimentError> {
+    let mut measure = |name: String, published: &str, flows: Vec<Flow>| -> Result<f64, ExperimentError> {
         run.say(&format!("in memory: {name}"));
         let cost = memory::cost(&mut router, &memory::frames(flows, &[64]), How::new(run.either(41, 3)))?;
-        table.row(name, [Cell::from(seed), cost.cycles.into(), cost.kpps().into()]);
+        table.row(name, [Cell::from(published), cost.cycles.into(), cost.kpps().into()]);
         Ok(cost.cycles)
     };
     for &count in counts {
-        let seed = match count {
+        let published = match count {
             1 => "2,020",
             4096 => "950",
             _ => "",
         };
-        let cycles = measure(grouped(count as u64), seed, flows_inside(routes, count, &mut random))?;
+        let cycles = measure(grouped(count as u64), published, flows_inside(routes, count, &mut random))?;
         line.push((count as f64, cycles));
     }
     // Every /24 that there is a route in, each once, far from the one before: of all orders the one

@@ -22,7 +22,7 @@ use wire::Mac;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "separation",
     question: "Does the router's control feel the bulk that it forwards, when bulk is kept off the control core?",
-    seed: "Control and forwarding plane separation, 2010, experiment 1: netperf TCP_RR, 8 cores, 82599",
+    source: "Control and forwarding plane separation, 2010, experiment 1: netperf TCP_RR, 8 cores, 82599",
     needs_root: true,
     work,
 };
@@ -30,7 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 pub const INLINE: Experiment = Experiment {
     name: "separation-inline",
     question: "And when control comes by the same port as the bulk?",
-    seed: "Control and forwarding plane separation, 2010, experiment 2 (work in progress there)",
+    source: "Control and forwarding plane separation, 2010, experiment 2 (work in progress there)",
     needs_root: true,
     work: inline,
 };
@@ -96,14 +96,20 @@ impl Bench {
     }
 }
 
-fn cells(seed: &str, seen: (Transactions, f64)) -> [Cell; 5] {
+fn cells(published: &str, seen: (Transactions, f64)) -> [Cell; 5] {
     let (control, forwarded) = seen;
-    [seed.into(), control.rate.into(), control.half.into(), control.most.into(), (forwarded / 1e3).into()]
+    [
+        published.into(),
+        control.rate.into(),
+        control.half.into(),
+        control.most.into(),
+        (forwarded / 1e3).into(),
+    ]
 }
 
 const HEADINGS: [&str; 6] = [
     "",
-    "seed, transactions/s",
+    "then, transactions/s",
     "now, transactions/s",
     "half of them in, µs",
     "99 % in, µs",
@@ -122,9 +128,9 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         &HEADINGS,
     );
     let mut bars = Vec::new();
-    let mut row = |name: &str, seed: &str, seen: (Transactions, f64)| {
+    let mut row = |name: &str, published: &str, seen: (Transactions, f64)| {
         bars.push((name.to_owned(), seen.0.rate));
-        table.row(name, cells(seed, seen));
+        table.row(name, cells(published, seen));
     };
     run.say("idle");
     row("idle", "30,000", bench.measure(run, None, ROUTER[2])?);
@@ -142,20 +148,20 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         for interface in ["in0", "out0"] {
             polls_on(interface, cores.control, Urgency::First)?;
         }
-        let seed = if forwarder == Forwarder::Linux { "5,000" } else { "" };
+        let published = if forwarder == Forwarder::Linux { "5,000" } else { "" };
         row(
             &format!("{name}, bulk on the control core"),
-            seed,
+            published,
             bench.measure(run, Some((&bench.mix, rate)), ROUTER[2])?,
         );
         run.say(&format!("{name}: bulk kept off the control core"));
         for interface in ["in0", "out0"] {
             polls_on(interface, cores.forwarding, Urgency::First)?;
         }
-        let seed = if forwarder == Forwarder::Linux { "30,000" } else { "" };
+        let published = if forwarder == Forwarder::Linux { "30,000" } else { "" };
         row(
             &format!("{name}, bulk kept off it"),
-            seed,
+            published,
             bench.measure(run, Some((&bench.mix, rate)), ROUTER[2])?,
         );
         run.say(&format!("{name}: a flood kept off the control core"));
@@ -186,7 +192,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         .series(Series::bars("Linux", of(false)))
         .series(Series::bars("Bifrost", of(true))),
     );
-    outcome.note("The seed's bulk was on every core, its control core among them; here the bulk is all on the control core in those rows, for one core forwards, and goes before all else there, as the kernel's does. The flood is of 64 bytes.");
+    outcome.note("The paper's bulk was on every core, its control core among them; here the bulk is all on the control core in those rows, for one core forwards, and goes before all else there, as the kernel's does. The flood is of 64 bytes.");
     if !cores.are_apart() {
         outcome.note("`bulk made, but not for the router` is what the tester takes from the control core that it shares: the mark for the rows below it, as `idle` is on a machine with more cores.");
     }
@@ -208,21 +214,21 @@ fn inline(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         bench.network.start(forwarder, Judge::Nothing, "")?;
         run.say(&format!("{name}: idle"));
         table.row(format!("{name}, idle"), cells("", bench.measure(run, None, ROUTER[0])?));
-        let seeds = |of_linux: &'static str| if forwarder == Forwarder::Linux { of_linux } else { "" };
-        for (what, stream, part, seed) in [
-            ("mix, half of what Linux carries", &bench.mix, 0.5, seeds("below 6,000")),
+        let published = |of_linux: &'static str| if forwarder == Forwarder::Linux { of_linux } else { "" };
+        for (what, stream, part, published) in [
+            ("mix, half of what Linux carries", &bench.mix, 0.5, published("below 6,000")),
             ("64 bytes, half of what Linux carries", &bench.small, 0.5, ""),
-            ("64 bytes, 3 times as much as Linux carries", &bench.small, 3.0, seeds("below 18")),
+            ("64 bytes, 3 times as much as Linux carries", &bench.small, 3.0, published("below 18")),
         ] {
             run.say(&format!("{name}: {what}"));
             let seen = bench.measure(run, Some((stream, Rate::Packets(most * part))), ROUTER[0])?;
-            table.row(format!("{name}, {what}"), cells(seed, seen));
+            table.row(format!("{name}, {what}"), cells(published, seen));
         }
     }
     bench.network.stop()?;
     drop(bench.server);
     outcome.tables.push(table);
     outcome.note("Beyond what the port's one queue can be emptied of, packets are lost before anyone can tell control from bulk, as on the network cards of 2010. A faster classifier moves that point: it does not remove it. A veth's queue holds 256 packets.");
-    outcome.note("Of the seed's charts the axes are left, which say what no bar exceeded: 6,000 transactions a second beside the mix, 18 beside 64 bytes.");
+    outcome.note("Of the paper's charts the axes are left, which say what no bar exceeded: 6,000 transactions a second beside the mix, 18 beside 64 bytes.");
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "static-vs-routing",
     question: "What does IP routing cost beside plain moving of packets, for small ones and for a mix?",
-    seed: "RouteBricks 2009: 8 cores of 2.8 GHz, about 300,000 routes",
+    source: "RouteBricks 2009: 8 cores of 2.8 GHz, about 300,000 routes",
     needs_root: false,
     work,
 };
@@ -38,9 +38,9 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
     let flows = flows_inside(&routes, STRETCH, &mut random);
     let mut table = Table::new(
         "one core here, 8 cores there; Gb/s of frame bits, as the paper counts",
-        &["", "seed, Gb/s", "seed, Mpps", "now, Mpps a core", "now, Gb/s a core", "cycles a packet"],
+        &["", "then, Gb/s", "then, Mpps", "now, Mpps a core", "now, Gb/s a core", "cycles a packet"],
     );
-    for (name, mix, seeds) in
+    for (name, mix, published) in
         [("64 bytes", "64", [("9.7", "18.96"), ("6.35", "12.4")]), ("mix", MIX, [("36.5", ""), ("36.5", "")])]
     {
         run.say(name);
@@ -53,10 +53,13 @@ fn measure(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> 
             cycles: routed.cycles + moved.cycles,
             nanoseconds: routed.nanoseconds + moved.nanoseconds,
         };
-        for (what, cost, seed) in [("static forwarding", moved, seeds[0]), ("IP routing", routed, seeds[1])] {
+        for (what, cost, published) in
+            [("static forwarding", moved, published[0]), ("IP routing", routed, published[1])]
+        {
             let mpps = cost.kpps() / 1e3;
             let bits = mpps * frames.mean_size() * 8.0 / 1e3;
-            let cells = [Cell::from(seed.0), seed.1.into(), mpps.into(), bits.into(), cost.cycles.into()];
+            let cells =
+                [Cell::from(published.0), published.1.into(), mpps.into(), bits.into(), cost.cycles.into()];
             table.row(format!("{what}, {name}"), cells);
         }
     }

@@ -21,7 +21,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const ZERO_LOSS: Experiment = Experiment {
     name: "zero-loss",
     question: "What is the highest load of which nothing is lost, by the size of frames?",
-    seed: "Vyatta, Linux IP routers: RFC 2544 throughput, two ports of 1 Gb/s both ways, Linux 2.6.20, no filter, no NAT",
+    source: "Vyatta, Linux IP routers: RFC 2544 throughput, two ports of 1 Gb/s both ways, Linux 2.6.20, no filter, no NAT",
     needs_root: true,
     work: zero_loss,
 };
@@ -29,12 +29,12 @@ pub const ZERO_LOSS: Experiment = Experiment {
 pub const LOSS_RATE: Experiment = Experiment {
     name: "loss-rate",
     question: "What is lost at full load, by the size of frames?",
-    seed: "Vyatta, Linux IP routers: loss at 100 % of two ports of 1 Gb/s both ways",
+    source: "Vyatta, Linux IP routers: loss at 100 % of two ports of 1 Gb/s both ways",
     needs_root: true,
     work: loss_rate,
 };
 
-/// The line of the seed's ports.
+/// The line of the paper's ports.
 const LINE: f64 = 1e9;
 
 fn sizes(run: &Run<'_>) -> Vec<Frames> {
@@ -115,7 +115,7 @@ fn zero_loss(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError
         .series(Series::bars("Linux", linux))
         .series(Series::bars("Bifrost", bifrost)),
     );
-    outcome.note("By halving, with short trials, to 3 %. A veth's queue holds 256 packets, and whatever else the machine does for longer than they last loses some: with no loss at all the machine's quiet is measured as much as the router. The seed's figures were in charts that are lost; of Linux 2.5.58 on a Xeon of 1.8 GHz Kongress 2008 says that it filled 1 Gb/s from 256 bytes on.");
+    outcome.note("By halving, with short trials, to 3 %. A veth's queue holds 256 packets, and whatever else the machine does for longer than they last loses some: with no loss at all the machine's quiet is measured as much as the router. The paper's figures were in charts that are lost; of Linux 2.5.58 on a Xeon of 1.8 GHz Kongress 2008 says that it filled 1 Gb/s from 256 bytes on.");
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use crate::{Experiment, ExperimentError, Outcome, Run};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "transmit-limit",
     question: "How much can this machine send from all of its cores at the same time?",
-    seed: "Control and forwarding plane separation, 2010, experiment 3: pktgen on 10 cores, 10 ports of 10 Gb/s: 93 Gb/s",
+    source: "Control and forwarding plane separation, 2010, experiment 3: pktgen on 10 cores, 10 ports of 10 Gb/s: 93 Gb/s",
     needs_root: true,
     work,
 };
@@ -28,7 +28,7 @@ fn work(run: &Run<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         "sent, 65,536 flows; Gb/s with preamble and gap, as a line counts",
         &["", "cores", "Mpps at 64 bytes", "Gb/s", "Mpps at 1518 bytes", "Gb/s"],
     );
-    table.row("seed: 10 ports of 10 Gb/s", [10.into(), "".into(), "".into(), "".into(), 93.0.into()]);
+    table.row("then: 10 ports of 10 Gb/s", [10.into(), "".into(), "".into(), "".into(), 93.0.into()]);
     for &count in &counts {
         run.say(&format!("into memory, from {count} cores"));
         let cells = both(count, |size| memory(&cores[cores.len() - count..], size, time))?;

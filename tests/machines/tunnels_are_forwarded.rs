@@ -526,6 +526,14 @@ sendp(Ether(dst='{gateway}') / IPv6(src='2001:db8:2::12', dst='2001:db8:2::1') /
     host.run("ip rule del pref 100").unwrap();
     net.is_adopted(&names);
     net.are_judged(&names);
+    // Where a port is in the driver's lane, that hands over what is in tunnels.
+    net.router.configure(&CONFIGURATION.replace("worker", "express")).unwrap();
+    net.router.ask("reload").unwrap();
+    net.is_adopted(&names);
+    net.reachable();
+    for address in ["10.9.1.1", "10.9.5.1", "2001:db8:94::1", "2001:db8:96::1"] {
+        net.passes_by_workers(address, 100);
+    }
 }
 
 mod with_the_bytes_of_linux {

@@ -1,10 +1,10 @@
 //! Flows handed to Linux when the router stops.
 //!
-//! Linux has the router's rules ([`fallback`](super::fallback)), but none of its flows. A connection
-//! whose inner side speaks first would begin anew there; what comes from outside first would be
-//! nobody's: no rule accepts it, and of a translated one nobody knows whose it is. So conntrack is
-//! told of all flows, with their translation, while they are still the plane's, and goes on with
-//! them at their next packet, from whichever side.
+//! Linux has the router's rules ([`fallback`](super::fallback)), but none of its flows. A
+//! connection whose inner side speaks first would begin anew there; what comes from outside first
+//! would be nobody's: no rule accepts it, and of a translated one nobody knows whose it is. So
+//! conntrack is told of all flows, with their translation, while they are still the plane's, and
+//! goes on with them at their next packet, from whichever side.
 //!
 //! A kill hands nothing over. In VRFs connections belong to zones, which the one that begins there
 //! chooses: those are left out. So are flows between the families, which Linux has not.

@@ -18,6 +18,8 @@ out = "right"
 "#;
 
 const RATE: u32 = 20_000;
+/// One after the other, in each lane.
+const UPGRADES: u64 = 3;
 
 #[test]
 fn of_what_each_lane_carries() {
@@ -31,7 +33,7 @@ fn of_what_each_lane_carries() {
         let flows = Flows::start(&net.customer, vec![at(SERVER[0], 9000)], 16, 64, RATE).unwrap();
         sink.has_received(1000, Duration::from_secs(5)).unwrap();
         let linux = net.router.host().linux_forwarded().unwrap();
-        for _ in 0..3 {
+        for _ in 0..UPGRADES {
             let said = net.router.upgrade().unwrap();
             assert!(said.contains("has taken over"), "{said}");
             let ports = net.router.subject("ports").unwrap();
@@ -52,8 +54,8 @@ fn of_what_each_lane_carries() {
         }
         let linux = net.router.host().linux_forwarded().unwrap() - linux;
         // What arrives before routes lead to the last port, and what is for workers until they have
-        // their sockets: some milliseconds, and some tenths of a second each time.
-        let most = if lane == "express" { sent / 20 } else { sent / 2 };
+        // their sockets: some hundredths of a second, and some tenths each time.
+        let most = UPGRADES * u64::from(RATE) / if lane == "express" { 10 } else { 2 };
         assert!(linux <= most, "{lane}: Linux forwarded {linux} of {sent}");
         net.reachable();
     }

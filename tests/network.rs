@@ -74,6 +74,7 @@ const ALONE: &[&str] = &[
     "kill_nine_leaves_linux_forwarding",
     "links_flap_and_interfaces_come_back",
     "malformed_packets_by_the_million",
+    "packets_are_fragmented_on_the_way",
     "routes_by_a_lost_gateway_are_repaired_at_once",
     "routes_flap_under_traffic_without_loss",
     "the_graph_changes_under_traffic_without_loss",

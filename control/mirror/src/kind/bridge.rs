@@ -20,7 +20,7 @@ const IFLA_BRPORT_LOCKED: u16 = 39;
 /// `BR_STATE_FORWARDING`.
 const FORWARDING: u8 = 3;
 /// `rp_filter`: a sender must be where the route to it leads.
-pub(super) const STRICT: u8 = 1;
+const STRICT: u8 = 1;
 /// Tags of an interface of the plane's at most.
 const MOST_TAGS: usize = 2;
 
@@ -83,9 +83,8 @@ impl Kind for Bridge {
         if around.port(bridge).is_some() {
             return super::port::Port.place(bridge, around);
         }
-        let is_ours = |member: &&Link| around.port(member) == Some(Queues::Driver);
         let members = || around.links.members(bridge.ifindex);
-        let legs: Vec<Leg<'a>> = members().filter(is_ours).map(leg).collect();
+        let legs: Vec<Leg<'a>> = members().filter(|member| is_ours(member, around)).map(leg).collect();
         if legs.is_empty() {
             return Err(Why::Unnamed.into());
         }
@@ -99,15 +98,26 @@ impl Kind for Bridge {
         if let Some(narrow) = members().find(|member| member.mtu < bridge.mtu) {
             return Err(Why::Narrow(narrow.name.clone()).into());
         }
-        let other = members().find(|member| !is_ours(member));
-        if let Some(other) = other.filter(|_| bridge.rp_filter == STRICT) {
-            return Err(Why::Strict(other.name.clone()).into());
-        }
+        can_check(bridge, bridge, around)?;
         Ok(Place { base: bridge, legs, tags: Tags::None })
     }
 
     fn stands_for_members(&self) -> bool {
         true
+    }
+}
+
+fn is_ours(member: &Link, around: &Around<'_, '_>) -> bool {
+    around.port(member) == Some(Queues::Driver)
+}
+
+/// Whether sources that come in by an interface, a bridge or one that lies on it, can be checked as
+/// it wants.
+pub(super) fn can_check(bridge: &Link, link: &Link, around: &Around<'_, '_>) -> Result<(), NotOurs> {
+    let other = around.links.members(bridge.ifindex).find(|member| !is_ours(member, around));
+    match other.filter(|_| link.rp_filter == STRICT) {
+        Some(other) => Err(Why::Strict(other.name.clone()).into()),
+        None => Ok(()),
     }
 }
 

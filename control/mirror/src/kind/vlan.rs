@@ -6,7 +6,7 @@
 //! port, and on a bridge that does not tell VLANs apart as well: to that a tag is a part of a frame
 //! as any other, and a host is behind one member, whatever tags it sends.
 
-use super::bridge::STRICT;
+use super::bridge::can_check;
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
 use crate::model::Link;
 use crate::netlink::{attributes, u16_at};
@@ -51,10 +51,6 @@ enum Why {
     Enslaved,
     #[error("its Ethernet address is not that of the bridge that it is on")]
     OtherAddress,
-    #[error(
-        "a member of {0} is no port of Bifrost's, so only Linux can check sources strictly (rp_filter 1)"
-    )]
-    Strict(String),
     #[error("{name}: {why}")]
     Below { name: String, why: NotOurs },
 }
@@ -79,17 +75,14 @@ impl Told for Vlan {
 impl Kind for Vlan {
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
         let (base, tags) = descend(link, around)?;
-        let below = around.place(base);
-        let place = below.map_err(|why| Why::Below { name: base.name.clone(), why })?;
+        let below = |why| Why::Below { name: base.name.clone(), why };
+        let place = around.place(base).map_err(below)?;
         if place.whole().is_some_and(Link::is_bridge) {
             // Others the bridge does not take for its own.
             if link.mac != base.mac {
                 return Err(Why::OtherAddress.into());
             }
-            let all_ours = around.links.members(base.ifindex).count() == place.legs.len();
-            if !all_ours && link.rp_filter == STRICT {
-                return Err(Why::Strict(base.name.clone()).into());
-            }
+            can_check(base, link, around).map_err(below)?;
         }
         Ok(Place { tags, ..place })
     }
@@ -194,13 +187,14 @@ mod tests {
         let member = Link { master: Some(3), ..link(1) };
         let other = Link { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..on(3, 5) };
         assert_eq!(tags(&[member.clone(), bridge.clone(), other]), refused(Why::OtherAddress));
-        let strict = Link { rp_filter: STRICT, ..on(3, 5) };
+        let strict = Link { rp_filter: 1, ..on(3, 5) };
         let foreign = Link { master: Some(3), ..link(2) };
         let five = Tags::One(Tag { service: false, id: 5 });
         let ours = |above: &Link| tags(&[member.clone(), bridge.clone(), above.clone()]);
         let beside = |above: &Link| tags(&[member.clone(), foreign.clone(), bridge.clone(), above.clone()]);
         assert_eq!([ours(&strict), beside(&on(3, 5))], [Ok((3, five)), Ok((3, five))]);
-        assert_eq!(beside(&strict), refused(Why::Strict("br0".to_owned())));
+        let why = beside(&strict).unwrap_err();
+        assert!(why.starts_with("br0: its member e2 is no port") && why.contains("rp_filter 1"), "{why}");
         // What it lies on says why.
         assert_eq!(tags(&[link(5), on(5, 1)]), Err("e5: it has no Ethernet address".to_owned()));
         let bond = Link { is: Bond { mode: Some(0), policy: 0 }.into(), ..link(1) };

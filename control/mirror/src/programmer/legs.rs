@@ -88,7 +88,7 @@ impl Legs {
         model: &Model,
     ) -> Option<(InterfaceId, Behind)> {
         let known = model.neighbours.find(ifindex, neighbour).and_then(|known| known.usable());
-        let Some(member) = known.and_then(|mac| model.stations.member(bridge.ifindex, mac)) else {
+        let Some(member) = known.and_then(|mac| model.member_towards(ifindex, mac)) else {
             return self.first().map(|interface| (interface, Behind::Linux));
         };
         let Some(leg) = self.legs.iter().find(|leg| leg.member == member) else {

@@ -80,7 +80,10 @@ fn connection(account: &Account, timeouts: &Timeouts, now: u64) -> Option<Connec
         Phase::Answered | Phase::Closing => timeouts.tcp_closing,
         Phase::Stream if udp => timeouts.udp_stream,
         Phase::Unreplied | Phase::Replied | Phase::Stream if udp => timeouts.udp,
-        Phase::Unreplied | Phase::Replied | Phase::Stream => timeouts.icmp,
+        Phase::Unreplied | Phase::Replied | Phase::Stream => match original.protocol {
+            protocol::ICMP | protocol::ICMP6 => timeouts.icmp,
+            _ => timeouts.other,
+        },
         Phase::Opening | Phase::Finished | Phase::Reset => return None,
     };
     let idle = Duration::from_nanos(now.saturating_sub(account.last));
@@ -144,6 +147,11 @@ mod tests {
         assert_eq!((open.original.source, open.original.ports), ("10.0.0.1".parse().unwrap(), [4000, 443]));
         assert!(open.answered && !open.closing && open.reply.ports == [443, 4000]);
         assert!(connection(&account(Phase::Closing), &timeouts, now).unwrap().closing);
+        for (protocol, lives) in [(protocol::SCTP, timeouts.other), (protocol::ICMP, timeouts.icmp)] {
+            let original = Tuple { protocol, ..account(Phase::Replied).original };
+            let other = Account { original, last: now, ..account(Phase::Replied) };
+            assert_eq!(connection(&other, &timeouts, now).unwrap().lives, lives);
+        }
         for over in [Phase::Opening, Phase::Finished, Phase::Reset] {
             assert_eq!(connection(&account(over), &timeouts, now), None);
         }

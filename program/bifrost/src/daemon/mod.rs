@@ -101,7 +101,7 @@ mod sflow;
 mod sharing;
 mod steering;
 mod tracked;
-mod tunnels;
+pub(crate) mod tunnels;
 mod upgrade;
 mod verdict;
 mod watch;

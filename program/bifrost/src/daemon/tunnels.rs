@@ -51,6 +51,19 @@ pub(super) fn twins(link: &Link, links: &Links) -> Vec<u32> {
     links.twins(link).map(|twin| twin.ifindex).collect()
 }
 
+/// The interfaces by which packets of a tunnel leave for the other end now.
+pub(crate) fn ways(tunnel: &Tunnel, forwarding: &Forwarding) -> BTreeSet<InterfaceId> {
+    let view = forwarding.tables.view();
+    let hop = view.hop(match tunnel.over.remote() {
+        IpAddr::V4(remote) => view.lookup4(remote.into()),
+        IpAddr::V6(remote) => view.lookup6(remote.into()),
+    });
+    if hop.kind() != HopKind::Forward {
+        return BTreeSet::new();
+    }
+    (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface()).collect()
+}
+
 /// Which tunnels are Linux's because of the router's own rules. See [`Outer`].
 #[derive(Default)]
 pub(crate) struct TunnelRules {
@@ -105,16 +118,7 @@ impl TunnelRules {
         let TunnelRules { rules, known, .. } = self;
         let (rules, policy) = (rules.as_ref()?, forwarding.plane.policy());
         let (nat, tracked) = (policy.bindings().map(AsRef::as_ref), policy.table().is_some());
-        let view = forwarding.tables.view();
-        let hop = view.hop(match tunnel.over.remote() {
-            IpAddr::V4(remote) => view.lookup4(remote.into()),
-            IpAddr::V6(remote) => view.lookup6(remote.into()),
-        });
-        if hop.kind() != HopKind::Forward {
-            return None;
-        }
-        let paths = (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface());
-        for by in paths.collect::<BTreeSet<_>>() {
+        for by in ways(tunnel, forwarding) {
             // Where no flows are known, workers judge each packet that comes in.
             let asked = Outer::all(tunnel, by).filter(|outer| tracked || outer.leaves());
             for outer in asked {

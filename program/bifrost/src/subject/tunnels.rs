@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use fib::{Gre, HopKind, Tunnel};
+use fib::Gre;
 use serde::{Deserialize, Serialize};
 
 use super::words::Traffic;
 use super::{InterfaceStatus, Subject};
 use crate::command::table::Table;
+use crate::daemon::tunnels::ways;
 use crate::daemon::{Control, interfaces};
 use crate::screen::units::count;
 
@@ -53,6 +54,7 @@ impl TunnelStatus {
         let place = link.and_then(|link| interfaces::place(link, links, &forwarding.router).ok());
         let tunnel = place.and_then(|place| place.tags.tunnel().copied());
         let [enters, leaves] = tunnel.map_or([Gre::PLAIN; 2], |tunnel| tunnel.payload.fields());
+        let ways = tunnel.map(|tunnel| ways(&tunnel, forwarding)).unwrap_or_default();
         let id = forwarding.plane.tunnel_of(shown.ifindex);
         let known = id.and_then(|id| forwarding.tables.view().hops().tunnel(id));
         TunnelStatus {
@@ -65,30 +67,13 @@ impl TunnelStatus {
             mtu: shown.mtu,
             header: tunnel.map(|tunnel| tunnel.length()),
             path_mtu: known.map(|known| known.path_mtu()).filter(|mtu| *mtu != u32::MAX),
-            by: tunnel.map_or(Vec::new(), |tunnel| ways(&tunnel, control)),
+            by: ways.into_iter().filter_map(|id| forwarding.interface_name(id)).collect(),
             adopted: shown.adopted,
             why: shown.why,
             received: shown.received,
             sent: shown.sent,
         }
     }
-}
-
-/// The interfaces by which there is a way to the other end.
-fn ways(tunnel: &Tunnel, control: &Control) -> Vec<String> {
-    let view = control.forwarding.tables.view();
-    let hop = view.hop(match tunnel.over.remote() {
-        IpAddr::V4(remote) => view.lookup4(remote.into()),
-        IpAddr::V6(remote) => view.lookup6(remote.into()),
-    });
-    if hop.kind() != HopKind::Forward {
-        return Vec::new();
-    }
-    let paths = (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface());
-    let mut names: Vec<String> = paths.filter_map(|id| control.forwarding.interface_name(id)).collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 impl Subject for Vec<TunnelStatus> {

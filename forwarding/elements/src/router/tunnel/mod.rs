@@ -110,6 +110,7 @@ impl Wanted {
     }
 }
 
+/// What Linux walks over (`ipv6_ext_hdr`).
 fn is_extension(number: u8) -> bool {
     use protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     matches!(number, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS | AUTHENTICATION)

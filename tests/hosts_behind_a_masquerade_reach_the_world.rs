@@ -318,6 +318,15 @@ fn though_nobody_knows_their_next_hop_yet() {
         let router = net.router.host();
         deaf.run("ip link set eth0 arp off").unwrap();
         router.run(&format!("ip neighbour flush dev {port}")).unwrap();
+        wait_for("the plane to forget it", Duration::from_secs(5), || {
+            let known = net.router.subject("neighbours").map_err(|e| e.to_string())?;
+            let mut all = known.as_array().unwrap().iter();
+            match all.any(|one| one["dev"] == port && one["programmed"] == true) {
+                true => Err(known.to_string()),
+                false => Ok(()),
+            }
+        })
+        .unwrap();
         let mut command = from.command("sh");
         command.args(["-c", first]);
         let mut asking = from.spawn("first", command).unwrap();
@@ -327,7 +336,7 @@ fn though_nobody_knows_their_next_hop_yet() {
                 known => Err(known),
             }
         })
-        .unwrap();
+        .unwrap_or_else(|e| panic!("{first}: {e}\n{}\n{}", asking.output(), net.state()));
         deaf.run("ip link set eth0 arp on").unwrap();
         let ended = asking.wait(Duration::from_secs(10)).unwrap();
         assert!(ended.success(), "{first}: {}\n{}", asking.output(), net.router.log());

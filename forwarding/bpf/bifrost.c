@@ -143,7 +143,8 @@ static __always_inline verdict classify(struct frame *frame, enum door door) {
     }
     if (door == OF_STRANGERS)
         frame->flags &= ~(IF_EXPRESS | IF_FLOWS);
-    else if (differ(frame->flags & IF_BRIDGED, 0) && !is_sender_known(frame->ctx, frame->port))
+    else if (differ(frame->flags & IF_BRIDGED, 0) &&
+             !is_sender_known(frame->ctx, frame->flags & IF_VLANS ? frame->interface : frame->port))
         return frame->flags & IF_TRACKED ? OF_A_STRANGER : FOREIGN;
     if (type == ETHERTYPE_IPV4)
         return classify4(frame);

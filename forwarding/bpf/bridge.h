@@ -12,7 +12,10 @@
 #pragma once
 #include "express.h"
 
-/* By the first six bytes the host's address, by the last two the member's port. */
+/*
+ * By the first six bytes the host's address, by the last two the member's port, or where the bridge
+ * tells VLANs apart the interface on it.
+ */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -22,11 +25,11 @@ struct {
 } senders SEC(".maps");
 
 /* Not inlined: few frames come by a bridge, and the verifier follows what is behind only once. */
-static __noinline int is_sender_known(struct xdp_md *ctx, __u32 port) {
+static __noinline int is_sender_known(struct xdp_md *ctx, __u32 member) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     if (data + ETHERNET > end)
         return 0;
-    __u64 key = (load64(data + 6) & ~0xffffULL) | (port & 0xffff);
+    __u64 key = (load64(data + 6) & ~0xffffULL) | (member & 0xffff);
     return bpf_map_lookup_elem(&senders, &key) != 0;
 }
 

@@ -58,9 +58,9 @@ static __always_inline __u32 mtu_of(struct pair entry) {
     return entry.second >> 32 & FIB_MTU;
 }
 
-/* Of an interface: the last of them stands in front of its mtu. */
+/* Of an interface: the last two of them stand in front of its mtu. */
 static __always_inline __u32 flags_of(struct pair entry) {
-    return (__u16)entry.first | (__u32)(entry.second >> 63) << 16;
+    return (__u16)entry.first | (__u32)(entry.second >> 62) << 16;
 }
 
 /* The next hops of a frame's destination, and of its source. */

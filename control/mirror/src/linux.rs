@@ -6,7 +6,7 @@ use crate::netlink::netconf::RTM_NEWNETCONF;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE};
 use crate::netlink::socket::{Notifications, Received};
 use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan};
 use crate::source::{Change, Counters, Said, Source, Telling};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -76,6 +76,8 @@ pub(crate) fn told(message: Message<'_>, counters: &mut Counters) -> Option<Chan
         RTM_NEWLINK if of_bridge => return link::parse_bridged(body).map(Change::Bridged),
         RTM_NEWNEIGH if of_bridge => return station::parse(body).map(Change::Station),
         RTM_DELNEIGH if of_bridge => return station::parse(body).map(Change::StationGone),
+        RTM_NEWVLAN => return vlan::parse(body).map(Change::Vlans),
+        RTM_DELVLAN => return vlan::parse(body).map(Change::VlansGone),
         RTM_NEWROUTE => return Some(Change::Route(route::parse(body)?, message.flags)),
         RTM_DELROUTE => return Some(Change::RouteGone(route::parse(body)?)),
         RTM_NEWNEIGH => return neighbour::parse(body).map(Change::Neighbour),
@@ -107,3 +109,5 @@ const RTM_NEWNEIGH: u16 = 28;
 const RTM_DELNEIGH: u16 = 29;
 const RTM_NEWNEXTHOP: u16 = 104;
 const RTM_DELNEXTHOP: u16 = 105;
+const RTM_NEWVLAN: u16 = 112;
+const RTM_DELVLAN: u16 = 113;

@@ -21,6 +21,7 @@ use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
 use crate::netlink::route::RouteMessage;
 use crate::netlink::station::StationMessage;
+use crate::netlink::vlan::VlansMessage;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -90,6 +91,8 @@ pub(crate) enum Change {
     AddressGone(Address),
     Neighbour(NeighbourMessage),
     NeighbourGone(NeighbourMessage),
+    Vlans(VlansMessage),
+    VlansGone(VlansMessage),
     Station(StationMessage),
     StationGone(StationMessage),
     Object(Object),

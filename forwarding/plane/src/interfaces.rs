@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags, Traffic, Tunnel};
 use tracing::warn;
 
-use crate::port::{Interface, Port};
+use crate::port::{Bridging, Interface, Port};
 use crate::{Plane, PlaneError, totals};
 
 /// A logical interface.
@@ -127,6 +127,13 @@ impl Plane {
     /// The first of them.
     pub fn interface_of(&self, ifindex: u32) -> Option<InterfaceId> {
         self.interfaces_of(ifindex).next().map(|(id, _)| id)
+    }
+
+    /// Whether an interface that is there is a bridge or lies on one.
+    pub fn is_on_bridge(&self, ifindex: u32) -> bool {
+        let own = self.ports.iter().filter_map(|port| port.own()).filter(|own| own.ifindex == ifindex);
+        let logical = self.interfaces.of(ifindex).filter_map(|logical| logical.interface.as_ref());
+        own.chain(logical).any(|interface| interface.bridge != Bridging::No)
     }
 
     /// What Linux says of the interfaces that packets enter and leave by now.
@@ -283,8 +290,9 @@ impl Plane {
         any
     }
 
-    /// Says of which bond or bridge a port is a member, if it is of one: packets enter and leave by
-    /// it as that one's from now on. What Linux says of it is as it is for this member.
+    /// Says of which bond or bridge a port is a member, or which VLAN on that bridge it has without
+    /// a tag: packets enter and leave by it as that one's from now on. What Linux says of it is as
+    /// it is for this member.
     pub fn join(&mut self, id: PortId, whole: Option<Interface>, tables: &mut Tables) {
         let Some(port) = self.ports.get_mut(usize::from(id.0)) else { return };
         if port.whole == whole {
@@ -320,7 +328,9 @@ impl LogicalInterface {
             return Some(interface.tunnel_entry(self.tags));
         }
         let port = port?;
-        let below = port.own()?;
+        // What the port has without tags may be another VLAN.
+        let own = if interface.bridge == Bridging::ByVlan { port.interface.as_ref() } else { port.own() };
+        let below = own?;
         let both = Interface { up: interface.up && below.up, ..interface.clone() };
         port.entry_of(&both, self.tags)
     }

@@ -48,5 +48,5 @@ pub use interfaces::LogicalInterface;
 pub use landing::InFlight;
 pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};
-pub use port::{Choice, Interface, LaneChoice, PortSettings, ReversePath};
+pub use port::{Bridging, Choice, Interface, LaneChoice, PortSettings, ReversePath};
 pub use worker::{CLOCK_EVERY, Request};

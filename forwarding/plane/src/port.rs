@@ -42,8 +42,23 @@ pub struct Interface {
     /// Transit that arrives here, of IPv4, of IPv6, is Linux's, as Linux does something to it that
     /// the plane does not.
     pub left_to_linux: [bool; 2],
-    /// It is a bridge: of what comes by a member, only frames of known hosts are the plane's.
-    pub bridge: bool,
+    /// Whether it is a bridge or on one.
+    pub bridge: Bridging,
+}
+
+/// Whether an interface is a bridge or lies on one: of what comes by a member, only frames of
+/// known hosts are the plane's then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bridging {
+    /// It does not.
+    #[default]
+    No,
+    /// On one to which hosts are behind a member, whatever VLAN they are in.
+    Plain,
+    /// On one that tells VLANs apart, and knows where hosts are in each.
+    ByVlan,
+    /// It is a member of such a bridge, and what passes it without a tag is Linux's.
+    Member,
 }
 
 /// What the operator wants of a port.
@@ -166,8 +181,8 @@ pub struct Port {
     pub settings: PortSettings,
     /// The interface, while there is one.
     pub interface: Option<Interface>,
-    /// The bond or bridge that it is a member of, if it is: packets enter and leave by it as that
-    /// one's.
+    /// The bond or bridge that it is a member of, or a VLAN on that bridge: packets without tags
+    /// enter and leave by it as that one's.
     pub whole: Option<Interface>,
     /// What taking it led to; `None` while it is absent or could not be taken.
     pub taken: Option<Attached>,
@@ -339,7 +354,8 @@ impl Interface {
         flags.set(InterfaceFlags::FORWARD6, self.forwarding6 && !left6);
         flags.set(InterfaceFlags::LINUX4, left4);
         flags.set(InterfaceFlags::LINUX6, left6);
-        flags.set(InterfaceFlags::BRIDGED, self.bridge);
+        flags.set(InterfaceFlags::BRIDGED, matches!(self.bridge, Bridging::Plain | Bridging::ByVlan));
+        flags.set(InterfaceFlags::VLANS, self.bridge == Bridging::ByVlan);
         flags
     }
 
@@ -369,7 +385,7 @@ mod tests {
             forwarding6: false,
             rp_filter: 2,
             firewall: [None; 2],
-            bridge: false,
+            bridge: Bridging::No,
             left_to_linux: [false; 2],
         });
         port.taken = Some(Attached {

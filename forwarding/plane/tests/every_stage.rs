@@ -6,8 +6,9 @@
 //! without translation, hooks, sampling and reverse path checks. What the elements make of it
 //! without hooks and samples is the measure for all others. Compared are the port and the bytes,
 //! the class for Linux, the reason, the rules' counts, what is sampled, and at last the account of
-//! every flow. Then once more with a VLAN on each port, or a bridge, which the frames come and go
-//! by: nothing else changes, but that Linux learns of hosts on bridges that it does not know.
+//! every flow. Then once more with a VLAN on each port, or a bridge, or a VLAN of a bridge that
+//! tells them apart, which the frames come and go by: nothing else changes, but that Linux learns
+//! of hosts on bridges that it does not know.
 //!
 //! Linux is not asked here: `lanes.rs` asks it about packets of no flow, and the system tests about
 //! the odd ones.
@@ -377,6 +378,7 @@ fn trial(rules: Rules, nat: bool) -> Findings {
     for (hosts, asked) in [(Hosts::Known, !nat), (Hosts::Strangers, rules.text == STATEFUL)] {
         if asked {
             trial.by_others(rules, nat, Kind { bridge: Some(hosts), ..PORTS });
+            trial.by_others(rules, nat, Kind { tagged: true, bridge: Some(hosts), ..PORTS });
         }
     }
     trial.findings

@@ -38,7 +38,7 @@ pub fn inside(kernel: &str, place: &str, body: impl FnOnce()) {
     let test = test.trim_end_matches("::here");
     let program = env::current_exe().expect("this program has a path");
     let script = format!(
-        "{INSIDE}={kernel} '{}' --exact '{test}' --nocapture --test-threads=1 2>&1",
+        "{INSIDE}={kernel} '{}' --exact '{test}' --include-ignored --nocapture --test-threads=1 2>&1",
         program.display()
     );
     let said = Machine::on(kernel, |machine| machine.run(&script, TEST));

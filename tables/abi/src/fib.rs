@@ -32,7 +32,7 @@ constants! {
     /// each table, IPv4's first.
     ROOTS: u32 = 1 << 16;
     /// The bits of the half of a word that has an MTU which are that.
-    MTU: u32 = (1 << 31) - 1;
+    MTU: u32 = (1 << 30) - 1;
     /// Words of a block of tags, one for each VLAN identifier.
     TAGS: u32 = 4096;
     /// Interfaces at most, the ports' own among them: a flow's entry has 14 bits for a number, and

@@ -43,6 +43,9 @@ bitflags::bitflags! {
         /// It is a bridge, of which this is a member: frames of senders that Linux does not know
         /// behind it are Linux's, or Linux is told of them where transit depends on flows.
         const BRIDGED = 65536;
+        /// And that bridge tells VLANs apart: hosts are known there by this interface, else by the
+        /// port's own.
+        const VLANS = 131072;
     }
 }
 

@@ -156,11 +156,11 @@ impl InterfaceWord {
     pub(crate) fn new(entry: &InterfaceEntry) -> InterfaceWord {
         let mut flags = entry.flags;
         flags.set(InterfaceFlags::VRF, entry.table.of_addresses() != TableId::MAIN);
-        // 16 flags stand behind the address, and one more in front of the MTU.
+        // 16 flags stand behind the address, and two more in front of the MTU.
         let (most, last) = (flags.bits() as u16, u64::from(flags.bits() >> 16));
         InterfaceWord([
             mac_bits(entry.mac) | u64::from(most),
-            last << 63 | u64::from(entry.mtu & MTU) << 32 | u64::from(entry.ifindex),
+            last << 62 | u64::from(entry.mtu & MTU) << 32 | u64::from(entry.ifindex),
         ])
     }
 
@@ -173,7 +173,7 @@ impl InterfaceWord {
     /// What it may do.
     #[inline(always)]
     pub fn flags(self) -> InterfaceFlags {
-        let last = (self.0[1] >> 63) as u32;
+        let last = (self.0[1] >> 62) as u32;
         InterfaceFlags::from_bits_retain(last << 16 | u32::from(self.0[0] as u16))
     }
 

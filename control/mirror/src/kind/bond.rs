@@ -107,6 +107,7 @@ impl Kind for Bond {
             port,
             receives: port.member.is_some_and(|member| member.active),
             sends: port.transmits(),
+            tags: Tags::None,
         };
         Ok(Place { base: bond, legs: members.into_iter().map(leg).collect(), tags: Tags::None })
     }

@@ -157,7 +157,7 @@ pub struct Place<'a> {
     /// By which ports: one, or members of a bond or bridge; none: by whatever port leads to a
     /// tunnel's other end.
     pub legs: Vec<Leg<'a>>,
-    /// What stands there between the addresses and the type, or the tunnel's header.
+    /// The tags that it has in front of the base's frames, or the tunnel's header.
     pub tags: Tags,
 }
 
@@ -171,6 +171,9 @@ pub struct Leg<'a> {
     pub receives: bool,
     /// Frames leave by it now.
     pub sends: bool,
+    /// What stands there between the addresses and the type: the tags of the place, but where a
+    /// bridge that tells VLANs apart puts its own or takes them off.
+    pub tags: Tags,
 }
 
 impl<'a> Place<'a> {
@@ -179,6 +182,12 @@ impl<'a> Place<'a> {
         let members =
             !self.legs.is_empty() && self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex);
         members.then_some(self.base)
+    }
+
+    /// Whether frames of it have something in front of them on some port, or none has its name
+    /// alone: it is no port's own interface.
+    pub fn lies_above(&self) -> bool {
+        self.tags != Tags::None || self.legs.iter().any(|leg| leg.tags != Tags::None)
     }
 }
 

@@ -24,7 +24,7 @@ impl Kind for Port {
         if around.port(link).is_none() {
             return Err(if link.mac.is_none() { Why::Address } else { Why::Unnamed }.into());
         }
-        let leg = Leg { port: link, receives: true, sends: true };
+        let leg = Leg { port: link, receives: true, sends: true, tags: Tags::None };
         Ok(Place { base: link, legs: vec![leg], tags: Tags::None })
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! A VLAN on a port has one tag, and one on such a VLAN has two. On a bond it is on each member's
 //! port, and on a bridge that does not tell VLANs apart as well: to that a tag is a part of a frame
-//! as any other, and a host is behind one member, whatever tags it sends.
+//! as any other, and a host is behind one member, whatever tags it sends. What it is on a bridge
+//! that tells them apart is that one's to say (`bridge`).
 
 use super::bridge::can_check;
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
@@ -49,10 +50,18 @@ enum Why {
     Deep,
     #[error("it belongs to a bond or bridge, or the interface that it is on does")]
     Enslaved,
+    #[error("it has two tags, and the bridge below tells VLANs apart")]
+    DeepOnBridge,
     #[error("its Ethernet address is not that of the bridge that it is on")]
     OtherAddress,
     #[error("{name}: {why}")]
     Below { name: String, why: NotOurs },
+}
+
+impl Vlan {
+    pub(super) fn tag(&self) -> Tag {
+        Tag { service: self.service, id: self.id }
+    }
 }
 
 impl Told for Vlan {
@@ -76,14 +85,23 @@ impl Kind for Vlan {
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
         let (base, tags) = descend(link, around)?;
         let below = |why| Why::Below { name: base.name.clone(), why };
-        let place = around.place(base).map_err(below)?;
-        if place.whole().is_some_and(Link::is_bridge) {
-            // Others the bridge does not take for its own.
-            if link.mac != base.mac {
-                return Err(Why::OtherAddress.into());
-            }
-            can_check(base, link, around).map_err(below)?;
+        let bridge = match &base.is {
+            Is::Bridge(bridge) if around.port(base).is_none() => Some(bridge),
+            _ => None,
+        };
+        // Others the bridge does not take for its own.
+        if bridge.is_some() && link.mac != base.mac {
+            return Err(Why::OtherAddress.into());
         }
+        if let Some(bridge) = bridge.filter(|bridge| bridge.vlans) {
+            let Tags::One(tag) = tags else { return Err(Why::DeepOnBridge.into()) };
+            return Ok(bridge.place_on(base, link, Some(tag), around).map_err(below)?);
+        }
+        let mut place = around.place(base).map_err(below)?;
+        if bridge.is_some() {
+            can_check(base, link, None, around).map_err(below)?;
+        }
+        place.legs.iter_mut().for_each(|leg| leg.tags = tags);
         Ok(Place { tags, ..place })
     }
 
@@ -107,7 +125,7 @@ fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tag
         if is_enslaved(base, around.links) {
             return Err(Why::Enslaved);
         }
-        *tag = Some(Tag { service: vlan.service, id: vlan.id });
+        *tag = Some(vlan.tag());
         base = vlan.on.and_then(|on| around.links.by_index(on)).ok_or(Why::Elsewhere)?;
     }
     if matches!(base.is, Is::Vlan(_)) {

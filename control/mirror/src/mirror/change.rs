@@ -4,7 +4,6 @@ use super::Counters;
 use crate::model::{Changes, Effect, Model, SourceId};
 use crate::reading::Subject;
 use crate::source::Change;
-use wire::Mac;
 
 /// Takes a change into the model; what it was about, for a read under way.
 pub(crate) fn take_in(
@@ -51,13 +50,21 @@ pub(crate) fn take_in(
             model.remove_neighbour(neighbour.ifindex, neighbour.address, changes);
             return Some(Subject::Neighbour(neighbour.ifindex, neighbour.address));
         }
+        Change::Vlans(vlans) => {
+            model.change_vlans(&vlans, true, changes);
+            return Some(Subject::Vlans(vlans.ifindex));
+        }
+        Change::VlansGone(vlans) => {
+            model.change_vlans(&vlans, false, changes);
+            return Some(Subject::Vlans(vlans.ifindex));
+        }
         Change::Station(station) => {
             model.set_station(&station, changes);
-            return Some(Subject::Station(station.bridge, Mac(station.mac)));
+            return Some(Subject::Station(station.station));
         }
         Change::StationGone(station) => {
-            model.remove_station(station.bridge, Mac(station.mac), changes);
-            return Some(Subject::Station(station.bridge, Mac(station.mac)));
+            model.remove_station(station.station, changes);
+            return Some(Subject::Station(station.station));
         }
         Change::Object(object) => {
             model.set_object(source, &object, changes);

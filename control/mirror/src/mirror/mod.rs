@@ -9,7 +9,7 @@ mod load;
 use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
 use crate::linux::Linux;
-use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Table};
+use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Station, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Requests;
 use crate::origin::Origins;
@@ -27,7 +27,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use wire::Mac;
 
 /// Datagrams heard before what they changed is programmed: updates of one prefix that arrive
 /// together are one write.
@@ -96,7 +95,7 @@ pub trait Plane {
     /// changed.
     fn local(&mut self, address: IpAddr, of: Locality);
     /// A host on a bridge is new, elsewhere or gone.
-    fn station(&mut self, _bridge: u32, _mac: Mac) {}
+    fn station(&mut self, _station: Station) {}
 }
 
 /// Counters of what the mirror did.
@@ -380,8 +379,8 @@ impl Mirror {
         for link in self.changes.links.iter().filter_map(|ifindex| self.model.links.by_index(*ifindex)) {
             plane.link(link);
         }
-        for (bridge, mac) in &self.changes.stations {
-            plane.station(*bridge, *mac);
+        for station in &self.changes.stations {
+            plane.station(*station);
         }
         let locals: BTreeSet<IpAddr> = self.changes.locals.drain(..).collect();
         locals.into_iter().for_each(|address| plane.local(address, self.model.locality(address)));

@@ -1,8 +1,10 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
+use super::vlans::{MemberVlans, Vlans};
 use crate::kind::{Bridged, Is, Member};
 use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::netconf::{ALL, NetconfMessage};
+use crate::netlink::vlan::VlansMessage;
 use std::collections::{BTreeMap, HashMap};
 use wire::Mac;
 
@@ -50,6 +52,7 @@ pub struct Link {
 pub struct Links {
     links: BTreeMap<u32, Link>,
     settings: HashMap<(bool, i32), Settings>,
+    vlans: Vlans,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,7 +65,7 @@ struct Settings {
 impl FromIterator<Link> for Links {
     fn from_iter<I: IntoIterator<Item = Link>>(links: I) -> Links {
         let links = links.into_iter().map(|link| (link.ifindex, link)).collect();
-        Links { links, settings: HashMap::new() }
+        Links { links, ..Links::default() }
     }
 }
 
@@ -105,6 +108,7 @@ impl Links {
     /// Forgets an interface; whether it was known.
     pub(crate) fn remove(&mut self, ifindex: u32) -> bool {
         self.settings.retain(|(_, index), _| *index != ifindex as i32);
+        self.vlans.set(ifindex, MemberVlans::default());
         self.links.remove(&ifindex).is_some()
     }
 
@@ -134,6 +138,26 @@ impl Links {
         let member = self.links.get_mut(&message.ifindex);
         let Some(link) = member.filter(|link| link.master == Some(message.bridge)) else { return false };
         link.bridged.replace(message.bridged) != Some(message.bridged)
+    }
+
+    /// The VLANs of a member of a bridge, or a bridge's own.
+    pub fn vlans_of(&self, ifindex: u32) -> &MemberVlans {
+        self.vlans.of(ifindex)
+    }
+
+    /// Whatever has VLANs, by index.
+    pub(crate) fn with_vlans(&self) -> impl Iterator<Item = u32> {
+        self.vlans.all()
+    }
+
+    /// Takes in what a message says of VLANs that are there, or are gone; whether anything changed.
+    pub(crate) fn change_vlans(&mut self, message: &VlansMessage, there: bool) -> bool {
+        self.vlans.change(message, there)
+    }
+
+    /// The same of all that one has.
+    pub(crate) fn set_vlans(&mut self, ifindex: u32, vlans: MemberVlans) -> bool {
+        self.vlans.set(ifindex, vlans)
     }
 
     fn completed(&self, message: &LinkMessage) -> Link {

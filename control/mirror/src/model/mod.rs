@@ -11,6 +11,7 @@ mod route;
 mod routes;
 mod stations;
 mod target;
+mod vlans;
 
 pub use gateways::{Gateway, Gateways};
 pub use link::{Link, Links};
@@ -18,8 +19,9 @@ pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;
 pub use routes::{Counts, Effect, Routes};
-pub use stations::Stations;
+pub use stations::{Station, Stations};
 pub use target::{Objects, Path, SourceId, Target, TargetId, Targets, Ways};
+pub use vlans::{MemberVlans, Passage};
 
 use crate::netlink::address::Address;
 use crate::netlink::link::{BridgedMessage, LinkMessage};
@@ -28,6 +30,7 @@ use crate::netlink::netconf::NetconfMessage;
 use crate::netlink::nexthop::Object;
 use crate::netlink::request::What;
 use crate::netlink::station::StationMessage;
+use crate::netlink::vlan::VlansMessage;
 use fib::Locality;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,10 +66,12 @@ pub struct Changes {
     pub links: Vec<u32>,
     /// Interfaces that are gone.
     pub links_gone: Vec<u32>,
+    /// Members of bridges, and bridges, with other VLANs than before.
+    pub vlans: Vec<u32>,
     /// Neighbours that are new, changed or gone.
     pub neighbours: Vec<(u32, IpAddr)>,
-    /// Hosts on bridges that are new, elsewhere or gone, each with the bridge.
-    pub stations: Vec<(u32, Mac)>,
+    /// Hosts on bridges that are new, elsewhere or gone.
+    pub stations: Vec<Station>,
     /// Next-hop objects that are new, changed or gone.
     pub objects: Vec<(SourceId, u32)>,
     /// Targets that were retired.
@@ -128,8 +133,8 @@ impl Model {
 
     /// The member that a host is behind, of the bridge that an interface is or lies on.
     pub fn member_towards(&self, ifindex: u32, mac: Mac) -> Option<u32> {
-        let bridge = self.links.bridge_below(self.links.by_index(ifindex)?)?;
-        self.stations.member(bridge.ifindex, mac)
+        let (bridge, vlan) = self.links.within_bridge(self.links.by_index(ifindex)?)?;
+        self.stations.member(Station { bridge: bridge.ifindex, vlan, mac })
     }
 
     /// The number of the table of the VRF that an interface belongs to, or is.
@@ -293,8 +298,8 @@ impl Model {
         for address in neighbours {
             self.remove_neighbour(ifindex, address, changes);
         }
-        for (bridge, mac) in self.stations.of(ifindex) {
-            self.remove_station(bridge, mac, changes);
+        for station in self.stations.of(ifindex) {
+            self.remove_station(station, changes);
         }
     }
 
@@ -306,13 +311,29 @@ impl Model {
 
     pub(crate) fn set_station(&mut self, message: &StationMessage, changes: &mut Changes) {
         if self.stations.set(message) {
-            changes.stations.push((message.bridge, Mac(message.mac)));
+            changes.stations.push(message.station);
         }
     }
 
-    pub(crate) fn remove_station(&mut self, bridge: u32, mac: Mac, changes: &mut Changes) {
-        if self.stations.remove(bridge, mac) {
-            changes.stations.push((bridge, mac));
+    pub(crate) fn remove_station(&mut self, station: Station, changes: &mut Changes) {
+        if self.stations.remove(station) {
+            changes.stations.push(station);
+        }
+    }
+
+    /// Takes in which VLANs a member of a bridge, or the bridge, has more, or has no more.
+    pub(crate) fn change_vlans(&mut self, message: &VlansMessage, there: bool, changes: &mut Changes) {
+        if self.links.change_vlans(message, there) {
+            changes.links.push(message.ifindex);
+            changes.vlans.push(message.ifindex);
+        }
+    }
+
+    /// The same of all that it has.
+    pub(crate) fn set_vlans(&mut self, ifindex: u32, vlans: MemberVlans, changes: &mut Changes) {
+        if self.links.set_vlans(ifindex, vlans) {
+            changes.links.push(ifindex);
+            changes.vlans.push(ifindex);
         }
     }
 

@@ -29,6 +29,7 @@ pub mod rule;
 pub mod socket;
 pub mod station;
 pub mod tc;
+pub mod vlan;
 pub mod wireguard;
 pub mod xfrm;
 
@@ -226,7 +227,7 @@ mod tests {
             route::parse(body),
             link::parse(body),
             link::parse_bridged(body),
-            station::parse(body),
+            (station::parse(body), vlan::parse(body)),
             address::parse(body),
             neighbour::parse(body),
             nexthop::parse(body),

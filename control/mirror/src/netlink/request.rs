@@ -18,6 +18,7 @@ pub const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
 const RTM_GETNETCONF: u16 = 82;
 const RTM_GETNEXTHOP: u16 = 106;
+const RTM_GETVLAN: u16 = 114;
 const IFLA_EXT_MASK: u16 = 29;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NDA_DST: u16 = 1;
@@ -40,6 +41,8 @@ pub enum What {
     Addresses,
     /// Neighbours, both families.
     Neighbours,
+    /// VLANs of bridges and their members.
+    Vlans,
     /// Hosts on bridges.
     Stations,
     /// Next-hop objects.
@@ -52,12 +55,13 @@ pub enum What {
 
 impl What {
     /// All, in the order in which they depend on each other.
-    pub const ALL: [What; 9] = [
+    pub const ALL: [What; 10] = [
         What::Links,
         What::Netconf4,
         What::Netconf6,
         What::Addresses,
         What::Neighbours,
+        What::Vlans,
         What::Stations,
         What::Objects,
         What::Routes4,
@@ -73,6 +77,7 @@ pub fn dump(what: What) -> Vec<u8> {
         What::Netconf6 => (RTM_GETNETCONF, IPV6, 4),
         What::Addresses => (RTM_GETADDR, 0, 8),
         What::Neighbours => (RTM_GETNEIGH, 0, 12),
+        What::Vlans => (RTM_GETVLAN, BRIDGE, super::vlan::FIXED),
         What::Stations => (RTM_GETNEIGH, BRIDGE, 12),
         What::Objects => (RTM_GETNEXTHOP, 0, 8),
         What::Routes4 => (RTM_GETROUTE, IPV4, 12),

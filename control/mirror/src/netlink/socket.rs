@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Larger than any datagram that the kernel sends here (it limits dumps to 32 KiB).
 const DATAGRAM: usize = 64 * 1024;
 
-const GROUPS: [u32; 12] = [
+const GROUPS: [u32; 13] = [
     1,  // RTNLGRP_LINK
     3,  // RTNLGRP_NEIGH
     4,  // RTNLGRP_TC
@@ -35,6 +35,7 @@ const GROUPS: [u32; 12] = [
     24, // RTNLGRP_IPV4_NETCONF
     25, // RTNLGRP_IPV6_NETCONF
     32, // RTNLGRP_NEXTHOP
+    33, // RTNLGRP_BRVLAN
 ];
 
 /// Those of multicast routing, and what tells of the interfaces that take part.

@@ -2,6 +2,8 @@
 //! that each is behind.
 
 use super::{BRIDGE, attributes_after, mac, u16_at, u32_at, u32_value};
+use crate::model::Station;
+use wire::Mac;
 
 const FIXED: usize = 12;
 const NDA_LLADDR: u16 = 2;
@@ -16,16 +18,13 @@ const NTF_EXT_LOCKED: u32 = 2;
 /// What a bridge says of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationMessage {
-    /// The bridge.
-    pub bridge: u32,
-    /// The host's Ethernet address.
-    pub mac: [u8; 6],
+    /// Of which host.
+    pub station: Station,
     /// The member that it is behind; `None`: it is the bridge itself, or may not be sent to.
     pub member: Option<u32>,
 }
 
-/// Parses the body; `None` also for what a device says of itself, and for what a bridge knows of a
-/// VLAN: one that tells VLANs apart is not followed, and another does not look at these.
+/// Parses the body; `None` also for what a device says of itself.
 pub fn parse(body: &[u8]) -> Option<StationMessage> {
     if *body.first()? != BRIDGE {
         return None;
@@ -41,9 +40,10 @@ pub fn parse(body: &[u8]) -> Option<StationMessage> {
             _ => {}
         }
     }
-    let bridge = bridge.filter(|_| vlan == 0)?;
+    let bridge = bridge?;
     let usable = member != bridge && state & NUD_PERMANENT == 0 && flags & NTF_EXT_LOCKED == 0;
-    Some(StationMessage { bridge, mac: address?, member: usable.then_some(member) })
+    let station = Station { bridge, vlan, mac: Mac(address?) };
+    Some(StationMessage { station, member: usable.then_some(member) })
 }
 
 #[cfg(test)]
@@ -65,7 +65,8 @@ mod tests {
     fn a_bridge_says_where_a_host_is() {
         let nine = &9u32.to_ne_bytes()[..];
         let of = (NDA_MASTER, nine);
-        let is = |member| Some(StationMessage { bridge: 9, mac: [2, 0, 0, 0, 0, 9], member });
+        let in_vlan = |vlan| Station { bridge: 9, vlan, mac: Mac([2, 0, 0, 0, 0, 9]) };
+        let is = |member| Some(StationMessage { station: in_vlan(0), member });
         // NUD_REACHABLE, NUD_STALE, NUD_NOARP: learnt, about to age, put there for good.
         for state in [2, 4, 0x40] {
             assert_eq!(told(state, &[of]), is(Some(7)));
@@ -73,7 +74,8 @@ mod tests {
         assert_eq!(told(NUD_PERMANENT, &[of]), is(None), "its own address");
         assert_eq!(told(2, &[(NDA_MASTER, &7u32.to_ne_bytes())]).unwrap().member, None, "the bridge's");
         assert_eq!(told(2, &[of, (NDA_FLAGS_EXT, &NTF_EXT_LOCKED.to_ne_bytes())]), is(None));
-        assert_eq!(told(2, &[of, (NDA_VLAN, &1u16.to_ne_bytes())]), None, "of a VLAN");
+        let tagged = told(2, &[of, (NDA_VLAN, &10u16.to_ne_bytes())]);
+        assert_eq!(tagged, Some(StationMessage { station: in_vlan(10), member: Some(7) }));
         assert_eq!(told(2, &[]), None, "a device's own");
     }
 }

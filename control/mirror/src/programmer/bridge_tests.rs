@@ -1,12 +1,13 @@
 //! Ways over bridges, against what Linux would do with the same words.
 
 use crate::kind::{Bridge, Bridged, Is, Vlan};
-use crate::model::{Changes, Model, Path, SourceId, Table};
+use crate::model::{Changes, Model, Path, SourceId, Station, Table};
 use crate::netlink::EXCLUSIVE;
 use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::neighbour::NeighbourMessage;
 use crate::netlink::route::RouteMessage;
 use crate::netlink::station::StationMessage;
+use crate::netlink::vlan::{VlanEntry, VlansMessage};
 use crate::programmer::{Legs, Programmer};
 use fib::{Capacity, HopKind, InterfaceId, Tables};
 use proptest::prelude::*;
@@ -33,6 +34,10 @@ enum Event {
     State(u32, bool),
     /// A member has its link, or has not.
     Link(u32, bool),
+    /// Frames of the VLAN pass a member, wait in it, or it has the VLAN no more.
+    Passage(u32, Option<bool>),
+    /// A host of this Ethernet address is behind this member, in another VLAN.
+    Elsewhere(u8, u32),
 }
 
 /// What is known, as simply as can be.
@@ -42,6 +47,7 @@ struct Naive {
     hosts: BTreeMap<u8, u32>,
     blocked: [bool; 4],
     dark: [bool; 4],
+    without: [bool; 4],
 }
 
 /// What becomes of packets to a neighbour.
@@ -65,9 +71,13 @@ impl Naive {
         match self.hosts.get(at) {
             None => Fate::Sought,
             Some(&OTHER) => Fate::Linux,
-            Some(&member) if self.blocked[member as usize] || self.dark[member as usize] => Fate::Sought,
+            Some(&member) if self.is_shut(member as usize) => Fate::Sought,
             Some(&member) => Fate::Leave(InterfaceId(member as u16), mac(*at)),
         }
+    }
+
+    fn is_shut(&self, member: usize) -> bool {
+        self.blocked[member] || self.dark[member] || self.without[member]
     }
 }
 
@@ -79,6 +89,8 @@ struct World {
     naive: Naive,
     /// The interface that neighbours are on: the bridge, or the VLAN.
     on: u32,
+    /// The VLAN of the bridge's that this is; 0: the bridge tells none apart.
+    vlan: u16,
 }
 
 fn link(ifindex: u32) -> LinkMessage {
@@ -97,17 +109,25 @@ fn link(ifindex: u32) -> LinkMessage {
 }
 
 impl World {
-    fn new(on: u32) -> World {
+    fn new(on: u32, tells_apart: bool) -> World {
         let tables = Tables::new(Capacity { ipv4: 100, ipv6: 100, next_hops: 100 }, None).unwrap();
         let (model, changes, programmer) = (Model::default(), Changes::default(), Programmer::new());
-        let mut world = World { tables, model, changes, programmer, naive: Naive::default(), on };
+        let vlan = match tells_apart {
+            false => 0,
+            true if on == BRIDGE => 1,
+            true => 5,
+        };
+        let mut world = World { tables, model, changes, programmer, naive: Naive::default(), on, vlan };
         world.programmer.prepare(&mut world.model, &mut world.tables).unwrap();
-        world
-            .model
-            .set_link(&LinkMessage { is: Bridge::default().into(), ..link(BRIDGE) }, &mut world.changes);
+        let is = Bridge { vlans: tells_apart, ..Bridge::default() }.into();
+        world.model.set_link(&LinkMessage { is, ..link(BRIDGE) }, &mut world.changes);
         let vlan = Vlan { on: Some(BRIDGE), id: 5, service: false, maps_priorities: false };
         world.model.set_link(&LinkMessage { is: vlan.into(), ..link(VLAN) }, &mut world.changes);
         PORTS.iter().chain(&[OTHER]).for_each(|member| world.link(*member, true));
+        for of in PORTS.iter().chain(&[OTHER, BRIDGE]) {
+            world.vlan(*of, 1, Some(true));
+            world.vlan(*of, 5, Some(true));
+        }
         let World { tables, model, programmer, .. } = &mut world;
         let legs = PORTS.map(|member| (InterfaceId(member as u16), member));
         programmer.bind(on, Some(Legs::of_members(BRIDGE, legs)), model, tables);
@@ -124,6 +144,19 @@ impl World {
         let message = LinkMessage { master: Some(BRIDGE), bridged, flags, ..link(member) };
         self.model.set_link(&message, &mut self.changes);
         self.naive.dark[member as usize] = !up;
+    }
+
+    /// Frames of a VLAN pass, wait, or there are none.
+    fn vlan(&mut self, ifindex: u32, vlan: u16, passes: Option<bool>) {
+        let (untagged, forwarding) = (vlan == 1, passes == Some(true));
+        let (untagged_in, untagged_out) = (untagged, untagged);
+        let entry = VlanEntry { vlans: (vlan, vlan), untagged_in, untagged_out, forwarding };
+        let message = VlansMessage { ifindex, entries: vec![entry] };
+        self.model.change_vlans(&message, passes.is_some(), &mut self.changes);
+    }
+
+    fn station(&self, vlan: u16, last: u8) -> Station {
+        Station { bridge: BRIDGE, vlan, mac: wire::Mac(mac(last)) }
     }
 
     fn route(&mut self, prefix: &str, by: Option<u8>) {
@@ -160,12 +193,12 @@ impl World {
                 self.naive.neighbours.extend(at.map(|at| (last, at)));
             }
             Event::Host(last, Some(member)) => {
-                let message = StationMessage { bridge: BRIDGE, mac: mac(last), member: Some(member) };
+                let message = StationMessage { station: self.station(self.vlan, last), member: Some(member) };
                 self.model.set_station(&message, &mut self.changes);
                 self.naive.hosts.insert(last, member);
             }
             Event::Host(last, None) => {
-                self.model.remove_station(BRIDGE, wire::Mac(mac(last)), &mut self.changes);
+                self.model.remove_station(self.station(self.vlan, last), &mut self.changes);
                 self.naive.hosts.remove(&last);
             }
             Event::State(ifindex, forwarding) => {
@@ -175,6 +208,15 @@ impl World {
                 self.naive.blocked[ifindex as usize] = !forwarding;
             }
             Event::Link(member, up) => self.link(member, up),
+            Event::Passage(member, passes) if self.vlan != 0 => {
+                self.vlan(member, self.vlan, passes);
+                self.naive.without[member as usize] = passes != Some(true);
+            }
+            Event::Passage(..) => {}
+            Event::Elsewhere(last, member) => {
+                let message = StationMessage { station: self.station(9, last), member: Some(member) };
+                self.model.set_station(&message, &mut self.changes);
+            }
         }
     }
 
@@ -213,7 +255,9 @@ fn event() -> impl Strategy<Value = Event> {
         (last.clone(), prop::option::weighted(0.8, 1u8..4)).prop_map(|(l, at)| Event::Neighbour(l, at)),
         (last, prop::option::weighted(0.8, member)).prop_map(|(l, member)| Event::Host(l, member)),
         (port.clone(), any::<bool>()).prop_map(|(port, is)| Event::State(port, is)),
-        (port, any::<bool>()).prop_map(|(port, is)| Event::Link(port, is)),
+        (port.clone(), any::<bool>()).prop_map(|(port, is)| Event::Link(port, is)),
+        (port.clone(), any::<Option<bool>>()).prop_map(|(port, passes)| Event::Passage(port, passes)),
+        (1u8..4, port).prop_map(|(l, port)| Event::Elsewhere(l, port)),
     ]
 }
 
@@ -225,8 +269,9 @@ proptest! {
     fn packets_leave_by_the_member_that_linux_says(
         events in prop::collection::vec((event(), any::<bool>()), 1..40),
         on in prop_oneof![Just(BRIDGE), Just(VLAN)],
+        tells_apart: bool,
     ) {
-        let mut world = World::new(on);
+        let mut world = World::new(on, tells_apart);
         for (event, settle) in events {
             world.happen(event);
             if settle {
@@ -244,7 +289,7 @@ proptest! {
 /// Of one that is behind no port, nothing is asked again and again.
 #[test]
 fn who_is_linuxs_is_not_sought() {
-    let mut world = World::new(BRIDGE);
+    let mut world = World::new(BRIDGE, false);
     world.happen(Event::Neighbour(1, Some(1)));
     world.settle();
     let sought = |world: &World| {
@@ -265,7 +310,7 @@ fn who_is_linuxs_is_not_sought() {
 /// Not even between the two steps in which the tables follow.
 #[test]
 fn nothing_leaves_by_a_member_that_the_host_has_left() {
-    let mut world = World::new(BRIDGE);
+    let mut world = World::new(BRIDGE, false);
     world.happen(Event::Neighbour(1, Some(1)));
     world.happen(Event::Host(1, Some(1)));
     world.settle();

@@ -94,8 +94,7 @@ impl Legs {
         let Some(leg) = self.legs.iter().find(|leg| leg.member == member) else {
             return Some((FOREIGN, Behind::Linux));
         };
-        let is_sent = |link: &Link| link.master == Some(bridge.ifindex) && link.is_sent_by_bridge();
-        let sends = model.links.by_index(member).is_some_and(is_sent);
+        let sends = model.links.is_sent_by_bridge(bridge, ifindex, member);
         Some((leg.interface, if sends { Behind::Member(member) } else { Behind::Linux }))
     }
 
@@ -113,6 +112,16 @@ impl Legs {
 }
 
 impl Links {
+    /// Whether a bridge sends by a member now what leaves by an interface, itself or one on it.
+    fn is_sent_by_bridge(&self, bridge: &Link, ifindex: u32, member: u32) -> bool {
+        let Some(is) = self.by_index(member).filter(|link| link.master == Some(bridge.ifindex)) else {
+            return false;
+        };
+        let passes = |vlan| self.vlans_of(member).passage(vlan).is_some_and(|passage| passage.forwarding);
+        let within = self.by_index(ifindex).and_then(|link| self.within_bridge(link));
+        is.is_sent_by_bridge() && within.is_some_and(|(_, vlan)| vlan == 0 || passes(vlan))
+    }
+
     /// Whether a bond sends by a member now.
     fn is_sent_by(&self, bond: u32, member: u32) -> bool {
         self.by_index(member).is_some_and(|link| link.master == Some(bond) && link.transmits())

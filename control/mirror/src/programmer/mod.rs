@@ -27,7 +27,7 @@ pub(crate) use legs::Legs;
 pub use next_hop_key::NextHopKey;
 pub(crate) use place::Place;
 
-use crate::kind::Bond;
+use crate::kind::{Bond, Bridge};
 use crate::model::{Changes, Gateways, Model, SourceId, Table, Target, TargetId, host};
 use fib::{AdjacencyId, FibError, InterfaceId, NextHop, NextHopId, TableId, Tables};
 use hops::Hops;
@@ -59,7 +59,7 @@ pub(crate) struct Programmer {
     covers: HashMap<IpNet, NextHopKey>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
     /// What interfaces are as bonds and bridges, and as members of such.
-    bonding: HashMap<u32, (Option<Bond>, bool, Option<u32>, bool)>,
+    bonding: HashMap<u32, (Option<Bond>, Option<Bridge>, Option<u32>, bool)>,
     objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
@@ -217,6 +217,9 @@ impl Programmer {
         for ifindex in std::mem::take(&mut changes.links) {
             self.link_changed(ifindex, model, tables);
         }
+        for ifindex in std::mem::take(&mut changes.vlans) {
+            self.refresh_bonds(ifindex, model, tables);
+        }
         for target in std::mem::take(&mut changes.retired) {
             self.hops.of_target(target).into_iter().for_each(|id| self.refresh(id, model, tables));
             self.objects.remove(&target);
@@ -242,12 +245,11 @@ impl Programmer {
             }
         }
         // Behind its neighbours: where somebody new is may be told before it is known who that is.
-        for (bridge, mac) in std::mem::take(&mut changes.stations) {
+        for station in std::mem::take(&mut changes.stations) {
             // The bridge's, and those of the VLANs on it.
-            let on_it =
-                self.ports.iter().filter(|(_, legs)| legs.are_on(bridge)).map(|(ifindex, _)| *ifindex);
-            for ifindex in on_it.collect::<Vec<_>>() {
-                for address in model.neighbours.at(ifindex, mac).collect::<Vec<_>>() {
+            let on_it = self.ports.iter().filter(|(_, legs)| legs.are_on(station.bridge));
+            for ifindex in on_it.map(|(ifindex, _)| *ifindex).collect::<Vec<_>>() {
+                for address in model.neighbours.at(ifindex, station.mac).collect::<Vec<_>>() {
                     self.refresh_neighbour(ifindex, address, model, tables);
                 }
             }
@@ -313,7 +315,7 @@ impl Programmer {
             self.hosts_on(ifindex, table, model);
         }
         let sends = link.transmits() || link.is_sent_by_bridge();
-        let bonding = (link.bond(), link.is_bridge(), link.master, sends);
+        let bonding = (link.bond(), link.bridge(), link.master, sends);
         if self.bonding.insert(ifindex, bonding) != Some(bonding) {
             self.refresh_bonds(ifindex, model, tables);
         }

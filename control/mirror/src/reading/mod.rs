@@ -20,16 +20,16 @@
 //! then still differs counts as a difference: it is repaired, counted and told.
 
 mod routes;
+mod vlans;
 
-use crate::model::{Changes, Model, Route, SourceId, Table};
+use crate::model::{Changes, MemberVlans, Model, Route, SourceId, Station, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Dump;
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan};
 use ipnet::IpNet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
-use wire::Mac;
 
 /// Restarts of a dump that changes keep interrupting, before what it says is taken as it is.
 const RESTARTS: u32 = 8;
@@ -44,7 +44,8 @@ pub(crate) enum Subject {
     Link(u32),
     Address(u32, IpNet),
     Neighbour(u32, IpAddr),
-    Station(u32, Mac),
+    Vlans(u32),
+    Station(Station),
     Object(u32),
     Prefix(IpNet),
 }
@@ -62,7 +63,8 @@ impl Subject {
             Subject::Link(ifindex) => format!("the interface {}", name(*ifindex)),
             Subject::Address(ifindex, net) => format!("the address {net} of {}", name(*ifindex)),
             Subject::Neighbour(ifindex, address) => format!("the neighbour {address} on {}", name(*ifindex)),
-            Subject::Station(bridge, mac) => format!("the host {mac} on {}", name(*bridge)),
+            Subject::Vlans(ifindex) => format!("the VLANs of {}", name(*ifindex)),
+            Subject::Station(host) => format!("the host {} on {}", host.mac, name(host.bridge)),
             Subject::Object(id) => format!("the next-hop object {id}"),
             Subject::Prefix(prefix) => format!("a route to {prefix}"),
         }
@@ -123,6 +125,7 @@ struct Step {
     /// How many of the group came with earlier datagrams.
     group_before: usize,
     other_tables: HashMap<u32, usize>,
+    vlans: vlans::Gathered,
     phase: Phase,
 }
 
@@ -238,6 +241,7 @@ impl Reading {
             group_of: None,
             group_before: 0,
             other_tables: HashMap::new(),
+            vlans: vlans::Gathered::new(),
             phase: Phase::Receiving,
         })
     }
@@ -251,6 +255,10 @@ impl Reading {
                 libc::NLMSG_DONE => return self.received(step, model, changes),
                 libc::NLMSG_ERROR => {
                     let error = netlink::error(&message);
+                    if step.what == What::Vlans && error.raw_os_error() == Some(libc::EOPNOTSUPP) {
+                        // Its bridges tell none apart.
+                        return Ok(Progress::Done);
+                    }
                     tracing::warn!(%error, what = ?step.what, "Linux refuses to tell; what is known stays");
                     self.flush(step, model, changes);
                     return Ok(Progress::Done);
@@ -274,6 +282,7 @@ impl Reading {
             step.restarts = restarts;
             return Ok(Progress::More);
         }
+        self.take_vlans(step, model, changes);
         step.phase = Phase::Sweeping(None);
         Ok(Progress::Drain)
     }
@@ -318,12 +327,17 @@ impl Reading {
                     model.set_neighbour(&neighbour, changes);
                 }
             }
+            What::Vlans => {
+                if let Some(vlans) = vlan::parse(body) {
+                    step.gather(&vlans);
+                }
+            }
             What::Stations => {
                 let Some(station) = station::parse(body) else { return };
-                let subject = Subject::Station(station.bridge, Mac(station.mac));
                 let agrees = model.stations.agrees(&station);
-                if self.must_set(step, subject, agrees, || format!("the host {} elsewhere", Mac(station.mac)))
-                {
+                if self.must_set(step, Subject::Station(station.station), agrees, || {
+                    format!("the host {} elsewhere", station.station.mac)
+                }) {
                     model.set_station(&station, changes);
                 }
             }
@@ -403,7 +417,8 @@ impl Reading {
                 Subject::Link(ifindex) => model.remove_link(ifindex, changes),
                 Subject::Address(ifindex, net) => model.remove_address((ifindex, net), changes),
                 Subject::Neighbour(ifindex, address) => model.remove_neighbour(ifindex, address, changes),
-                Subject::Station(bridge, mac) => model.remove_station(bridge, mac, changes),
+                Subject::Vlans(ifindex) => model.set_vlans(ifindex, MemberVlans::default(), changes),
+                Subject::Station(station) => model.remove_station(station, changes),
                 Subject::Object(id) => model.remove_object(SourceId::Netlink, id, changes),
                 Subject::Prefix(_) => {}
             }
@@ -420,9 +435,8 @@ fn subjects(what: What, model: &Model) -> Vec<Subject> {
         What::Neighbours => {
             model.neighbours.iter().map(|(i, address, _)| Subject::Neighbour(i, address)).collect()
         }
-        What::Stations => {
-            model.stations.iter().map(|(bridge, mac, _)| Subject::Station(bridge, mac)).collect()
-        }
+        What::Vlans => model.links.with_vlans().map(Subject::Vlans).collect(),
+        What::Stations => model.stations.iter().map(|(station, _)| Subject::Station(station)).collect(),
         What::Objects => {
             model.objects.iter(SourceId::Netlink).map(|object| Subject::Object(object.id)).collect()
         }
@@ -438,7 +452,8 @@ pub(crate) fn steps_for(suspects: &HashSet<Subject>) -> BTreeSet<What> {
             Subject::Link(_) => What::Links,
             Subject::Address(..) => What::Addresses,
             Subject::Neighbour(..) => What::Neighbours,
-            Subject::Station(..) => What::Stations,
+            Subject::Vlans(_) => What::Vlans,
+            Subject::Station(_) => What::Stations,
             Subject::Object(_) => What::Objects,
             Subject::Prefix(IpNet::V4(_)) => What::Routes4,
             Subject::Prefix(IpNet::V6(_)) => What::Routes6,

@@ -17,6 +17,8 @@ use super::{ETHERNET, u16_at};
 
 /// A type that nothing listens to: the second for local experiments (IEEE 802).
 const NOTHING: u16 = 0x88b6;
+/// Bytes of tags at most.
+const TAGS: usize = 8;
 /// Chunks of packet memory that are left to what is received.
 const RESERVE: usize = 64;
 
@@ -34,11 +36,16 @@ pub(super) fn enter(hops: &Hops<'_>, packet: &mut Packet, mac: u64, cx: &mut Con
     }
     let member = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
     header[..6].copy_from_slice(&own);
-    let mut frame = *header;
-    let ether_type = u16_at(&frame, 12);
-    frame[12..].copy_from_slice(&NOTHING.to_be_bytes());
+    let ether_type = u16_at(header, 12);
+    // With its tags, for a bridge may learn of each VLAN by itself.
+    let link = hops.link(input);
+    let mut frame = [0; ETHERNET + TAGS];
+    let length = ETHERNET + link.length().min(TAGS);
+    frame[..12].copy_from_slice(&header[..12]);
+    frame[12..][..TAGS].copy_from_slice(&link.tags());
+    frame[length - 2..length].copy_from_slice(&NOTHING.to_be_bytes());
     if pool::available() > RESERVE
-        && let Some(mut frame) = Packet::new(&frame)
+        && let Some(mut frame) = Packet::new(&frame[..length])
     {
         frame.input = input;
         cx.punt(frame, Class::Neighbour, Hand::Learn(member));

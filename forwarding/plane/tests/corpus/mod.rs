@@ -31,7 +31,7 @@ pub struct Kind {
     pub vrf: bool,
     /// Routing rules choose the table of both interfaces' packets.
     pub ruled: bool,
-    /// By a bridge on each port, or by none.
+    /// By a bridge on each port, which tells VLANs apart where there are some, or by none.
     pub bridge: Option<Hosts>,
 }
 

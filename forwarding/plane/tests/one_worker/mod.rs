@@ -1,7 +1,7 @@
 //! A plane with one worker, for tests that take the ports of a rig.
 
 use fib::{Capacity, Tables};
-use plane::{Hooks, Interface, Plane, PlaneSettings, PolicySettings};
+use plane::{Bridging, Hooks, Interface, Plane, PlaneSettings, PolicySettings};
 use port::{Driver, HugePages};
 
 use crate::rig::{ROUTER_MAC, Rig};
@@ -41,7 +41,7 @@ pub fn interface(rig: &Rig, i: usize) -> Interface {
         forwarding6: true,
         rp_filter: 0,
         firewall: [None; 2],
-        bridge: false,
+        bridge: Bridging::No,
         table: fib::TableId::MAIN,
         left_to_linux: [false; 2],
     }

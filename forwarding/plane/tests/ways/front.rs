@@ -48,7 +48,7 @@ impl Front {
         if kind.bridge == Some(Hosts::Known) {
             for frame in corpus::frames() {
                 let Some(host) = frame.bytes.get(6..).and_then(|rest| rest.first_chunk()) else { continue };
-                driver.know_sender(frame.input.interface(), *host, true).unwrap();
+                driver.know_sender(corpus::interface(frame.input, kind), *host, true).unwrap();
             }
         }
         let of = Locality { main: !kind.vrf, vrf: kind.vrf };

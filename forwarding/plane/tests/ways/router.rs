@@ -205,7 +205,8 @@ impl<'a> Router<'a> {
         self.count(&mut outcome, &frame.name);
         if strange {
             let taught = outcome.linux.remove(0);
-            let frame = [&frame.bytes[..12], &[0x88, 0xb6]].concat();
+            let tags = tags(frame.input, self.stages.kind).bytes();
+            let frame = [&frame.bytes[..12], &tags, &[0x88, 0xb6]].concat();
             assert_eq!(taught, (Class::Neighbour, Hand::Learn(MEMBER), frame));
         }
         self.context.maintain(self.graph.now());

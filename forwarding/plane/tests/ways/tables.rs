@@ -25,7 +25,11 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags, kind: Kind) {
         | InterfaceFlags::QUEUE
         | InterfaceFlags::FORWARD4
         | InterfaceFlags::FORWARD6;
-    let more = more | if kind.bridge.is_some() { InterfaceFlags::BRIDGED } else { InterfaceFlags::empty() };
+    let more = match kind.bridge {
+        Some(_) if kind.tagged => more | InterfaceFlags::BRIDGED | InterfaceFlags::VLANS,
+        Some(_) => more | InterfaceFlags::BRIDGED,
+        None => more,
+    };
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
         let entry = InterfaceEntry::of_port(port, u32::from(port.0), mtu, mac.0, usual | more);
         let entry = InterfaceEntry { tags: tags(port, kind), table: kind.table(), ..entry };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fib::{Adjacency, Capacity, NextHop, NextHopId, Path, PortId, Tables};
 use ipnet::IpNet;
 use lab::prefixes::Random;
-use plane::{Hooks, Interface, Plane, PlaneSettings, PolicySettings, PortSettings};
+use plane::{Bridging, Hooks, Interface, Plane, PlaneSettings, PolicySettings, PortSettings};
 use port::traffic::{Sink, Source};
 use port::{Driver, HugePages, Lane};
 use rules::Filter;
@@ -202,7 +202,7 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
             forwarding6: true,
             rp_filter: 0,
             firewall: [None; 2],
-            bridge: false,
+            bridge: Bridging::No,
             table: fib::TableId::MAIN,
             left_to_linux: [false; 2],
         };

@@ -4,31 +4,39 @@
 use std::collections::{HashMap, HashSet};
 
 use fib::InterfaceId;
+use mirror::model::Station;
 use tracing::warn;
-use wire::Mac;
 
 use super::forwarding::Forwarding;
 
-/// What the driver was told: by bridge and host, the member.
+/// What the driver was told: by host, the interface on the member.
 #[derive(Default)]
 pub(crate) struct Senders {
-    told: HashMap<(u32, Mac), InterfaceId>,
+    told: HashMap<Station, InterfaceId>,
 }
+
+/// The interfaces of Linux's that hosts on bridges are on, by bridge and VLAN.
+type Links = HashMap<(u32, u16), u32>;
 
 impl Senders {
     /// Tells it where these hosts are now, or that nobody knows.
-    pub(super) fn tell(&mut self, hosts: impl IntoIterator<Item = (u32, Mac)>, forwarding: &mut Forwarding) {
-        for (bridge, mac) in hosts {
-            let is = forwarding.member_of(bridge, mac);
+    pub(super) fn tell(&mut self, hosts: HashSet<Station>, forwarding: &mut Forwarding) {
+        if hosts.is_empty() {
+            return;
+        }
+        let links = forwarding.links_of_bridges();
+        for station in hosts {
+            let is = forwarding.interface_of(station, &links);
             let driver = forwarding.plane.driver_mut();
-            if self.told.get(&(bridge, mac)).copied() == is {
+            if self.told.get(&station).copied() == is {
                 continue;
             }
-            let had = self.told.remove(&(bridge, mac));
-            let forgotten = had.map_or(Ok(()), |had| driver.know_sender(had, mac.0, false));
-            let known = is.map_or(Ok(()), |is| driver.know_sender(is, mac.0, true));
+            let mac = station.mac.0;
+            let had = self.told.remove(&station);
+            let forgotten = had.map_or(Ok(()), |had| driver.know_sender(had, mac, false));
+            let known = is.map_or(Ok(()), |is| driver.know_sender(is, mac, true));
             match forgotten.and(known) {
-                Ok(()) => self.told.extend(is.map(|is| ((bridge, mac), is))),
+                Ok(()) => self.told.extend(is.map(|is| (station, is))),
                 Err(error) => warn!("a host on a bridge is Linux's: {error}"),
             }
         }
@@ -36,17 +44,28 @@ impl Senders {
 
     /// The same of all, after members came or went.
     pub(super) fn tell_all(&mut self, forwarding: &mut Forwarding) {
-        let known = forwarding.mirror.model().stations.iter().map(|(bridge, mac, _)| (bridge, mac));
-        let all: HashSet<(u32, Mac)> = known.chain(self.told.keys().copied()).collect();
-        self.tell(all, forwarding);
+        let known = forwarding.mirror.model().stations.iter().map(|(station, _)| station);
+        self.tell(known.chain(self.told.keys().copied()).collect(), forwarding);
     }
 }
 
 impl Forwarding {
-    /// The interface of the plane's that a host on a bridge is behind.
-    fn member_of(&self, bridge: u32, mac: Mac) -> Option<InterfaceId> {
-        let member = self.mirror.model().stations.member(bridge, mac)?;
-        let port = self.plane.port_of(member).filter(|port| port.taken.is_some())?;
-        port.whole.as_ref().filter(|whole| whole.ifindex == bridge).map(|_| port.id.interface())
+    /// Of bridges that tell VLANs apart, each VLAN; of others, themselves.
+    fn links_of_bridges(&self) -> Links {
+        let links = &self.mirror.model().links;
+        let within = |link| links.within_bridge(link).map(|(bridge, vlan)| (bridge.ifindex, vlan));
+        let all = links.iter().filter_map(|link| Some((within(link)?, link.ifindex)));
+        // Whatever lies on one that tells none apart is on the same members.
+        all.filter(|((bridge, vlan), link)| *vlan != 0 || bridge == link).collect()
+    }
+
+    /// The interface of the plane's by which a host on a bridge sends, which the driver asks by.
+    fn interface_of(&self, station: Station, links: &Links) -> Option<InterfaceId> {
+        let member = self.mirror.model().stations.member(station)?;
+        let link = *links.get(&(station.bridge, station.vlan))?;
+        let is_member = |port: &plane::port::Port| {
+            port.taken.is_some() && port.interface.as_ref().is_some_and(|own| own.ifindex == member)
+        };
+        self.plane.interfaces_of(link).find(|(_, port)| is_member(port)).map(|(id, _)| id)
     }
 }

@@ -136,11 +136,12 @@ impl Forwarding {
         let links = &mirror.model().links;
         for link in links.iter() {
             let Ok(place) = interfaces::place(link, links, router) else { continue };
-            let reserved = if place.tags != fib::Tags::None {
+            let reserved = if place.lies_above() {
                 plane.reserve_interface(&link.name).map(drop)
             } else if let Some(rule) = interfaces::rule(link, links, router) {
                 // A bridge is Linux's where flows are known.
-                let bond = interfaces::whole_of(link, links, router).filter(|(whole, _)| !whole.is_bridge());
+                let bond =
+                    interfaces::untagged_of(link, links, router).filter(|_| links.bridge_of(link).is_none());
                 let bond = bond
                     .and_then(|(bond, _)| ports::interface(bond, mirror.table_of(bond.ifindex), [true; 2]));
                 let expected = plane.expect(&link.name, settings::port(rule, router));

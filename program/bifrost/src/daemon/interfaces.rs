@@ -5,9 +5,9 @@
 
 use config::{PortRule, Router};
 use fib::{InterfaceId, PortId, Tables, Tags};
-use mirror::kind::{Around, NotOurs, Place, Ports, Queues, port_names};
+use mirror::kind::{Around, Is, NotOurs, Place, Ports, Queues, port_names};
 use mirror::model::{Link, Links};
-use plane::{Interface, Plane};
+use plane::{Bridging, Interface, Plane};
 use tracing::{info, warn};
 
 use super::forwarding::Forwarding;
@@ -41,12 +41,23 @@ pub(super) fn rule<'a>(link: &Link, links: &Links, router: &'a Router) -> Option
     port_names(link, links).find_map(|name| router.port(name))
 }
 
-/// The bond or bridge of ours that an interface is a member of, and whether it has what comes in by
-/// this member.
-pub(super) fn whole_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Option<(&'a Link, bool)> {
-    let place = place(links.whole_of(link)?, links, router).ok()?;
-    let leg = place.legs.iter().find(|leg| leg.port.ifindex == link.ifindex)?;
-    Some((place.base, leg.receives))
+/// The bond or bridge of ours that an interface is a member of, or the VLAN on that bridge, which
+/// has what passes this member without a tag; and whether it has what comes in by it.
+pub(super) fn untagged_of<'a>(link: &Link, links: &'a Links, router: &Router) -> Option<(&'a Link, bool)> {
+    let whole = links.untagged_of(link)?;
+    let place = place(whole, links, router).ok()?;
+    let mut legs = place.legs.iter().filter(|leg| leg.tags == Tags::None);
+    let leg = legs.find(|leg| leg.port.ifindex == link.ifindex)?;
+    Some((whole, leg.receives))
+}
+
+/// What an interface is to a bridge, if its place is on one.
+pub(super) fn bridging(place: &Place<'_>) -> Bridging {
+    match place.whole().map(|whole| &whole.is) {
+        Some(Is::Bridge(bridge)) if bridge.vlans => Bridging::ByVlan,
+        Some(Is::Bridge(_)) => Bridging::Plain,
+        _ => Bridging::No,
+    }
 }
 
 impl Forwarding {
@@ -55,27 +66,28 @@ impl Forwarding {
         self.plane.logical_of(ifindex).next().is_some()
     }
 
-    /// The ports by which frames of an interface pass, with what stands in front of them there, and
-    /// whether what comes in by each is the plane's.
-    fn ports_of(&self, link: &Link) -> (Vec<(PortId, bool)>, Tags) {
+    /// The ports by which frames of an interface pass with something in front of them, with that,
+    /// and whether what comes in by each is the plane's.
+    fn ports_of(&self, link: &Link) -> Vec<(PortId, bool, Tags)> {
         let links = &self.mirror.model().links;
-        let Ok(place) = place(link, links, &self.router) else { return Default::default() };
+        let Ok(place) = place(link, links, &self.router) else { return Vec::new() };
         if place.tags.tunnel().is_some() {
-            return (vec![(PortId::NONE, true)], place.tags);
+            return vec![(PortId::NONE, true, place.tags)];
         }
         // A port that is still a bond's has no frames of its own.
         let own = |port: &&plane::port::Port| place.whole().is_some() || port.whole.is_none();
-        let ports = place.legs.iter().filter_map(|leg| {
+        let legs = place.legs.iter().filter(|leg| leg.tags != Tags::None);
+        let ports = legs.filter_map(|leg| {
             let port = self.plane.port_of(leg.port.ifindex).filter(own)?;
-            Some((port.id, leg.receives))
+            Some((port.id, leg.receives, leg.tags))
         });
-        (ports.collect(), place.tags)
+        ports.collect()
     }
 
     /// Adopts an interface on each port that it is on, tells the plane what changed about it, or
     /// leaves it to Linux again.
     pub(super) fn look_at_logical(&mut self, link: &Link, interface: Option<Interface>) {
-        let (ports, tags) = self.ports_of(link);
+        let ports = self.ports_of(link);
         let Forwarding { plane, mirror, tables, .. } = self;
         let known = plane.logical_of(link.ifindex).find_map(|logical| logical.interface.as_ref());
         let known = known.map(|known| known.name == link.name);
@@ -87,8 +99,11 @@ impl Forwarding {
             self.tell_ends();
         }
         let Forwarding { plane, mirror, tables, .. } = self;
-        let Some(interface) = interface.filter(|_| stays) else { return };
-        let elsewhere = |port| ports.iter().all(|(on, _)| *on != port);
+        let Some(interface) = interface.filter(|_| stays) else {
+            // It may be the own interface of ports.
+            return self.bind_interface(link.ifindex);
+        };
+        let elsewhere = |port| ports.iter().all(|(on, ..)| *on != port);
         plane.forget_interfaces(link.ifindex, elsewhere, tables);
         let there = |plane: &Plane, tables: &Tables| {
             let all =
@@ -96,7 +111,7 @@ impl Forwarding {
             all.filter(|id| tables.interface(*id).is_some()).collect::<Vec<_>>()
         };
         let before = there(plane, tables);
-        for (port, receives) in ports {
+        for (port, receives, tags) in ports {
             let left_to_linux = interface.left_to_linux.map(|left| left || !receives);
             let interface = Interface { left_to_linux, ..interface.clone() };
             if let Err(error) = plane.adopt_interface(interface, port, tags, tables) {
@@ -171,7 +186,7 @@ mod tests {
             let [bond, member] = [1, 2].map(|ifindex| links.by_index(ifindex).unwrap());
             assert!(rule(bond, &links, &router).is_none(), "a bond has no queues");
             assert!(rule(member, &links, &router).is_some());
-            let whole = whole_of(member, &links, &router);
+            let whole = untagged_of(member, &links, &router);
             assert_eq!(whole.map(|(bond, receives)| (bond.ifindex, receives)), Some((1, true)));
         }
         let router = router(&["eth2", "absent"]);

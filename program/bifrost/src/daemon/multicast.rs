@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use fib::{GroupCount, GroupEntry, Groups, InterfaceFlags, InterfaceId, Leaving, TableId};
 use mirror::multicast::joined;
 use mirror::{GroupKey, GroupRoute, GroupRoutes};
-use plane::port::Port;
 use port::driver::MAX_GROUPS;
 use tracing::warn;
 
@@ -243,8 +242,7 @@ impl Interfaces<'_> {
         if plane.tunnel_of(ifindex).is_some() {
             return Err(format!("{} is a tunnel", self.name(ifindex)));
         }
-        let bridged = |(_, port): (_, &Port)| port.whole.as_ref().is_some_and(|whole| whole.bridge);
-        if plane.interfaces_of(ifindex).any(bridged) {
+        if plane.is_on_bridge(ifindex) {
             return Err(format!(
                 "{} is a bridge or lies on one, whose members have it from Linux",
                 self.name(ifindex)

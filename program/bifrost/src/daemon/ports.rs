@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use ::firewall::{Adopted, Reverse};
 use config::{PortRule, Router};
-use fib::{Locality, PortId, TableId, Tags};
+use fib::{Locality, PortId, TableId};
 use ipnet::IpNet;
-use mirror::model::{Link, Links};
+use mirror::kind::Place;
+use mirror::model::{Link, Links, Station};
 use mirror::{Plane as Listener, union};
-use plane::{Interface, Plane, ReversePath};
+use plane::{Bridging, Interface, Plane, ReversePath};
 use tracing::{debug, warn};
-use wire::{Class, Mac};
+use wire::Class;
 
 use super::bridges::Senders;
 use super::firewall::Firewall;
@@ -37,7 +38,7 @@ pub(crate) struct News {
     gone: Vec<u32>,
     locals: BTreeMap<IpAddr, Locality>,
     /// Hosts on bridges.
-    stations: HashSet<(u32, Mac)>,
+    stations: HashSet<Station>,
 }
 
 impl Listener for News {
@@ -54,8 +55,8 @@ impl Listener for News {
         self.locals.insert(address, of);
     }
 
-    fn station(&mut self, bridge: u32, mac: Mac) {
-        self.stations.insert((bridge, mac));
+    fn station(&mut self, station: Station) {
+        self.stations.insert(station);
     }
 }
 
@@ -161,8 +162,9 @@ impl Ports {
             forwarding.tell_ends();
             // One that had the same ends as one that is gone may be the plane's now.
             let links = forwarding.mirror.model().links.iter();
-            let tunnels = links.filter(|link| !link.is.kind().has_neighbours()).map(|link| link.ifindex);
-            self.news.changed.extend(tunnels);
+            // And what came by a bridge's member without a tag may have been a VLAN's that is gone.
+            let concerned = |link: &&Link| !link.is.kind().has_neighbours() || link.is_bridge();
+            self.news.changed.extend(links.filter(concerned).map(|link| link.ifindex));
         }
         // While Linux's tables are still being read they wait: see `Control::load`.
         let may =
@@ -201,13 +203,16 @@ impl Ports {
             return self.look_at(whole, forwarding);
         }
         let bridge = links.bridge_of(&link).map(|bridge| bridge.ifindex);
+        self.look_at_members(&link, forwarding);
+        let links = &forwarding.mirror.model().links;
         let place = interfaces::place(&link, links, &forwarding.router).ok();
-        let tagged = place.as_ref().is_some_and(|place| place.tags != Tags::None);
+        let above = place.as_ref().is_some_and(Place::lies_above) || link.is.kind().lies_on().is_some();
         let tunnel = place.as_ref().and_then(|place| place.tags.tunnel()).map(|tunnel| tunnel.over);
         let on_bridge = place.as_ref().and_then(|place| place.whole()).filter(|whole| whole.is_bridge());
+        let bridging = place.as_ref().map_or(Bridging::No, interfaces::bridging);
         let base = place.as_ref().map_or(&link, |place| place.base);
         // One that was adopted may have become what the plane cannot do.
-        if tagged || forwarding.is_adopted(ifindex) {
+        if above || forwarding.is_adopted(ifindex) {
             let table = self.table_of(&link, forwarding);
             let linuxs = match tunnel {
                 None => false,
@@ -218,20 +223,11 @@ impl Ports {
             };
             let linuxs = linuxs || on_bridge.is_some_and(|bridge| self.is_barred(bridge, links));
             let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
-            let interface = interface.map(|is| Interface { bridge: on_bridge.is_some(), ..is });
+            let interface = interface.map(|is| Interface { bridge: bridging, ..is });
             let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
             forwarding.look_at_logical(&link, interface);
         } else if link.is.kind().stands_for_members() {
-            let members: Vec<Link> = links.members(ifindex).cloned().collect();
-            // A bridge may be a port itself.
-            for port in members.iter().chain([&link]) {
-                self.look_at_port(port, forwarding);
-                if has_begun(port.ifindex, forwarding) {
-                    self.look_at_port(port, forwarding);
-                }
-            }
             forwarding.bind_interface(ifindex);
-            forwarding.members_are_due |= link.is_bridge();
         } else {
             self.look_at_port(&link, forwarding);
         }
@@ -284,6 +280,36 @@ impl Ports {
         whole.is_bridge() && self.foreign.why_not_bridge(whole, links).is_some()
     }
 
+    /// The ports whose own interface may be this one: its members, if it stands for such, or those
+    /// of the bridge that it is a VLAN of.
+    fn look_at_members(&self, link: &Link, forwarding: &mut Forwarding) {
+        let links = &forwarding.mirror.model().links;
+        if link.is.kind().stands_for_members() {
+            let members: Vec<Link> = links.members(link.ifindex).cloned().collect();
+            // A bridge may be a port itself.
+            self.look_at_ports(members.iter().chain([link]), forwarding);
+            forwarding.members_are_due |= link.is_bridge();
+        } else if let Some((bridge, vlan)) = links.within_bridge(link).filter(|(_, vlan)| *vlan != 0) {
+            let concerned = |member: &&Link| {
+                let port = forwarding.plane.port_of(member.ifindex);
+                let is = port.and_then(|port| port.whole.as_ref()).map(|whole| whole.ifindex);
+                is == Some(link.ifindex) || links.vlans_of(member.ifindex).of_untagged() == Some(vlan)
+            };
+            let members: Vec<Link> = links.members(bridge.ifindex).filter(concerned).cloned().collect();
+            self.look_at_ports(members.iter(), forwarding);
+            forwarding.members_are_due = true;
+        }
+    }
+
+    fn look_at_ports<'a>(&self, ports: impl Iterator<Item = &'a Link>, forwarding: &mut Forwarding) {
+        for port in ports {
+            self.look_at_port(port, forwarding);
+            if has_begun(port.ifindex, forwarding) {
+                self.look_at_port(port, forwarding);
+            }
+        }
+    }
+
     /// As [`Ports::look_at`], for what may be a port.
     fn look_at_port(&self, link: &Link, forwarding: &mut Forwarding) {
         let ifindex = link.ifindex;
@@ -296,22 +322,29 @@ impl Ports {
         let links = &mirror.model().links;
         let ours = !link.loopback && !plane.is_own(ifindex, &link.name);
         let Some(rule) = interfaces::rule(link, links, router).filter(|_| ours) else { return };
-        let bond = interfaces::whole_of(link, links, router);
-        let bond = bond.filter(|(whole, _)| !self.is_barred(whole, links));
-        let free = bond.is_some() || links.vrf_of(link).is_some();
+        let bridge = links.bridge_of(link).filter(|bridge| !self.is_barred(bridge, links));
+        let joins = bridge.is_some() || links.bridge_of(link).is_none();
+        let bond = interfaces::untagged_of(link, links, router).filter(|_| joins);
+        // Of a member's VLANs some may be ours and some not, now or after a change: it stays taken,
+        // and what comes without a tag is Linux's.
+        let told_apart = bridge.and_then(Link::bridge).is_some_and(|bridge| bridge.vlans);
+        let linuxs = bond.is_none() && told_apart;
+        let free = bond.is_some() || linuxs || links.vrf_of(link).is_some();
         let master = link.master.and_then(|master| links.by_index(master)).filter(|_| !free);
-        let Some(own) = interface(link, self.table_of(link, forwarding), self.reach([link, link], links))
-        else {
+        let left = self.reach([link, link], links).map(|reached| reached || linuxs);
+        let Some(own) = interface(link, self.table_of(link, forwarding), left) else {
             debug!("{}: not an Ethernet interface: it stays with Linux", link.name);
             return;
         };
         let master = master.map(|master| format!("{}, which decides where its packets go", master.name));
-        let own = checked(Interface { master, ..own }, &forwarding.firewall);
+        let bridging = if linuxs { Bridging::Member } else { Bridging::No };
+        let own = checked(Interface { master, bridge: bridging, ..own }, &forwarding.firewall);
         let bond = bond.and_then(|(bond, receives)| {
-            let left = self.reach([bond, link], links).map(|reached| reached || !receives);
-            let is = interface(bond, self.table_of(bond, forwarding), left)?;
+            let left = union(self.reach([bond, link], links), self.reach([bridge.unwrap_or(bond); 2], links));
+            let is = interface(bond, self.table_of(bond, forwarding), left.map(|left| left || !receives))?;
             let is = checked(is, &forwarding.firewall);
-            Some(Interface { up: is.up && own.up, bridge: bond.is_bridge(), ..is })
+            let place = interfaces::place(bond, links, router).ok()?;
+            Some(Interface { up: is.up && own.up, bridge: interfaces::bridging(&place), ..is })
         });
         let wanted = settings::port(rule, router);
         let memif = settings::memif(rule).is_some();
@@ -505,7 +538,7 @@ pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [boo
         rp_filter: link.rp_filter,
         firewall: [None; 2],
         left_to_linux: [left4 || table.is_none(), left6 || table.is_none()],
-        bridge: false,
+        bridge: Bridging::No,
     })
 }
 

@@ -23,9 +23,10 @@ pub struct InterfaceStatus {
     /// The port that it is on, if it is one itself or is adopted; else empty. Of a bond and what
     /// lies on it, and of a bridge, the members' ports, separated by spaces.
     pub port: String,
-    /// Those of a bond's or bridge's members by which it sends now; empty of other interfaces.
+    /// Those of a bond's or bridge's members by which it sends now, or by which a VLAN on one does;
+    /// empty of other interfaces.
     pub sending: Vec<String>,
-    /// VLAN identifiers of its frames on that port, the outer first; empty without tags.
+    /// VLAN identifiers of its tags, the outer first; empty without tags.
     pub vlans: Vec<u16>,
     /// Its outer tag is 802.1ad's.
     pub service: bool,
@@ -78,22 +79,22 @@ impl InterfaceStatus {
         let places: Vec<_> = places.filter(|(_, port)| port.taken.is_some()).collect();
         let place = interfaces::place(link, &model.links, &forwarding.router);
         // Of what is made of others all are taken, or none counts.
-        let made_of = place.as_ref().ok().filter(|place| place.whole() == Some(link));
+        let made_of = place.as_ref().ok().filter(|place| place.whole().is_some());
         let legs = || made_of.into_iter().flat_map(|place| &place.legs);
         status.sending = legs().filter(|leg| leg.sends).map(|leg| leg.port.name.clone()).collect();
         let taken = |name: &str| places.iter().any(|(_, port)| port.name == name);
         let missing = legs().map(|leg| &leg.port.name).find(|name| !taken(name));
         let missing = missing.map(|name| format!("its member {name} is not taken"));
-        if let (Some((id, _)), None, Ok(_)) = (places.first(), &missing, &place) {
+        if let (false, None, Ok(place)) = (places.is_empty(), &missing, &place) {
             let ports: Vec<&str> = places.iter().map(|(_, port)| port.name.as_str()).collect();
             status.port = ports.join(" ");
             status.adopted = true;
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
-            (status.service, status.vlans) = match plane.place(*id).map(|(.., tags)| tags) {
-                Some(Tags::One(tag)) => (tag.service, vec![tag.id]),
-                Some(Tags::Two(outer, inner)) => (outer.service, vec![outer.id, inner]),
-                Some(Tags::None | Tags::Tunnel(_)) | None => (false, Vec::new()),
+            (status.service, status.vlans) = match place.tags {
+                Tags::One(tag) => (tag.service, vec![tag.id]),
+                Tags::Two(outer, inner) => (outer.service, vec![outer.id, inner]),
+                Tags::None | Tags::Tunnel(_) => (false, Vec::new()),
             };
         } else if plane.tunnel_of(link.ifindex).is_some() && place.is_ok() {
             status.adopted = true;
@@ -111,10 +112,12 @@ impl InterfaceStatus {
 }
 
 impl InterfaceStatus {
-    /// For the table: members that a bond or bridge does not send by are in parentheses.
+    /// For the table: members that a bond or bridge, or a VLAN on one, does not send by are in
+    /// parentheses.
     fn ports(&self) -> String {
         let ports: Vec<_> = self.port.split(' ').collect();
-        let is_whole = ["bond", "bridge"].contains(&self.kind.as_str()) && self.port != self.name;
+        let made_of_members = ["bond", "bridge"].contains(&self.kind.as_str()) || !self.sending.is_empty();
+        let is_whole = made_of_members && self.port != self.name;
         let shown = ports.into_iter().map(|port| match self.sending.iter().any(|sending| sending == port) {
             false if is_whole && self.adopted => format!("({port})"),
             _ => port.to_owned(),

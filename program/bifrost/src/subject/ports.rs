@@ -1,6 +1,6 @@
 //! The ports: state, mode, lane and why, packets by lane.
 
-use plane::Plane;
+use plane::{Bridging, Plane};
 use port::{DriverCounters, Lane as Taken};
 use serde::{Deserialize, Serialize};
 use wire::Mac;
@@ -213,15 +213,19 @@ fn status(plane: &Plane, port: &plane::port::Port) -> PortStatus {
             (false, None) => "; the driver takes no redirected frames, so workers send by it",
             (false, Some(_)) => "; only workers send into shared memory",
         };
-        let bridged = port.own().is_some_and(|own| own.bridge);
+        let bridging = port.own().map_or(Bridging::No, |own| own.bridge);
         let left = port.own().map_or([false; 2], |interface| interface.left_to_linux);
-        if left == [true; 2] {
+        if left == [true; 2] && bridging != Bridging::Member {
             status.lane = Some(Lane::Linux);
         }
         status.lane_reason = Some(match left {
+            [true, true] if bridging == Bridging::Member => {
+                format!("{}{sends}; what has no tag is Linux's, which bridges it", lane.why)
+            }
             // The member itself has nothing of Linux's.
             [true, true]
-                if port.interface.as_ref().is_some_and(|own| own.left_to_linux != left) && !bridged =>
+                if port.interface.as_ref().is_some_and(|own| own.left_to_linux != left)
+                    && bridging == Bridging::No =>
             {
                 format!("{} has it in reserve: Linux drops what comes by it", port.own_name())
             }

@@ -180,7 +180,7 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let link = model.links.by_name(&router.interface);
     let all = link.into_iter().flat_map(|link| forwarding.plane.interfaces_of(link.ifindex));
     let all: Vec<_> = all.collect();
-    let bridged = all.iter().any(|(_, port)| port.whole.as_ref().is_some_and(|whole| whole.bridge));
+    let bridged = link.is_some_and(|link| forwarding.plane.is_on_bridge(link.ifindex));
     let interfaces: Vec<_> =
         all.into_iter().filter(|(_, port)| port.taken.is_some()).map(|(id, _)| id).collect();
     let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();

@@ -58,8 +58,7 @@ pub(crate) struct Programmer {
     /// What table `local` says at prefixes that may cover others.
     covers: HashMap<IpNet, NextHopKey>,
     liveness: HashMap<u32, (bool, bool, bool, bool)>,
-    /// What interfaces are as bonds and bridges, and as members of such.
-    bonding: HashMap<u32, (Option<Bond>, Option<Bridge>, Option<u32>, bool)>,
+    bonding: HashMap<u32, Bonding>,
     objects: HashMap<TargetId, next_hop_key::Nature>,
     /// Whether zebra's routes count, instead of what Linux says of FRR's protocols.
     fpm: bool,
@@ -68,6 +67,15 @@ pub(crate) struct Programmer {
     written: [usize; 2],
     overflows: u64,
     failures: u64,
+}
+
+/// What an interface is as a bond or bridge, and as a member of one.
+#[derive(Clone, Copy, PartialEq)]
+struct Bonding {
+    bond: Option<Bond>,
+    bridge: Option<Bridge>,
+    master: Option<u32>,
+    sends: bool,
 }
 
 /// How far the walk over all prefixes has come.
@@ -315,7 +323,7 @@ impl Programmer {
             self.hosts_on(ifindex, table, model);
         }
         let sends = link.transmits() || link.is_sent_by_bridge();
-        let bonding = (link.bond(), link.bridge(), link.master, sends);
+        let bonding = Bonding { bond: link.bond(), bridge: link.bridge(), master: link.master, sends };
         if self.bonding.insert(ifindex, bonding) != Some(bonding) {
             self.refresh_bonds(ifindex, model, tables);
         }

@@ -44,11 +44,11 @@ impl Counts {
     }
 }
 
-/// Adds a packet to the words from `first` on.
+/// Adds packets to the words from `first` on.
 #[inline(always)]
-pub(crate) fn add(entries: &[Entry], id: InterfaceId, first: usize, bytes: usize) {
+pub(crate) fn add(entries: &[Entry], id: InterfaceId, first: usize, more: Count) {
     if let Some(entry) = entry(entries, id) {
-        for (word, more) in entry[first..].iter().zip([1, bytes as u64]) {
+        for (word, more) in entry[first..].iter().zip([more.packets, more.bytes]) {
             word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
         }
     }

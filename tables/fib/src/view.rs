@@ -2,8 +2,8 @@ use crate::beside::{TableId, Walk};
 use crate::grace::{Epochs, Reader};
 use crate::interface::{INNER, in_block, root_at};
 use crate::ipv6::lookup::{Beside, Main};
-use crate::memory::{WorkerMemory, prefetch};
-use crate::traffic::{self, Counts};
+use crate::memory::{PORTS, WorkerMemory, prefetch};
+use crate::traffic::{self, Count, Counts};
 use crate::tunnel;
 use crate::word::{AdjacencyWord, Hop, ID, InterfaceWord, LinkWord, length};
 use crate::{AdjacencyId, HopKind, InterfaceId, NextHopId, PortId, ipv4, ipv6};
@@ -276,16 +276,25 @@ impl Hops<'_> {
         }
     }
 
-    /// Counts a frame that entered by an interface with its tags.
+    /// Whether interfaces with tags are on a port. Frames without a VLAN's identifier may have a tag
+    /// on any.
     #[inline(always)]
-    pub fn count_received(&self, id: InterfaceId, bytes: usize) {
-        traffic::add(self.counts, id, 0, bytes);
+    pub fn has_tags(&self, port: PortId) -> bool {
+        let root =
+            |service| self.tags.get(root_at(port, service)).map_or(0, |word| word.load(Ordering::Acquire));
+        usize::from(port.0) < PORTS && (root(false) | root(true)) != 0
     }
 
-    /// Counts a frame that leaves by an interface with its tags.
+    /// Counts frames that entered by an interface with its tags.
     #[inline(always)]
-    pub fn count_sent(&self, id: InterfaceId, bytes: usize) {
-        traffic::add(self.counts, id, 2, bytes);
+    pub fn count_received(&self, id: InterfaceId, frames: Count) {
+        traffic::add(self.counts, id, 0, frames);
+    }
+
+    /// Counts frames that leave by an interface with its tags.
+    #[inline(always)]
+    pub fn count_sent(&self, id: InterfaceId, frames: Count) {
+        traffic::add(self.counts, id, 2, frames);
     }
 
     /// Tells the writer that packets go by this adjacency, so that its neighbour entry is kept

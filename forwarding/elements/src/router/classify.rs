@@ -21,7 +21,7 @@ use fib::{InterfaceId, View};
 use graph::{Batch, Class, Context, Element};
 use wire::{Reason, ethernet};
 
-use super::enter::{enter, is_tag};
+use super::enter::{Entrance, is_tag};
 use super::{ETHERNET, prefetch, stranger};
 
 /// The class `Classify`.
@@ -66,6 +66,7 @@ impl Element for Classify {
         let (mut port, mut mac) = (InterfaceId::NONE, 0);
         let (mut ipv6, mut rest) = (0u64, 0u64);
         let hops = self.view.hops();
+        let mut entrance = Entrance::new(hops);
         let packets = batch.packets_mut();
         packets.iter().take(AHEAD).for_each(prefetch);
         for index in 0..packets.len() {
@@ -75,7 +76,7 @@ impl Element for Classify {
             let packet = &mut packets[index];
             if packet.data().first_chunk::<ETHERNET>().is_some_and(|header| is_tag(super::u16_at(header, 12)))
             {
-                enter(&hops, packet);
+                entrance.enter(packet);
             }
             if packet.input != port {
                 port = packet.input;
@@ -96,6 +97,7 @@ impl Element for Classify {
                 }
             }
         }
+        entrance.close();
         // First what is rare: taking packets out moves the bits of those behind them.
         if rest != 0 {
             ipv6 = without(ipv6, rest);

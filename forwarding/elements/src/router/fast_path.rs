@@ -37,6 +37,7 @@ use fib::View;
 use graph::{Batch, Class, Context, Element};
 
 use super::classify::without;
+use super::enter::enter_all;
 use super::family::{V4, V6};
 use super::plain::Chosen;
 use super::router_context::on_tables;
@@ -107,6 +108,7 @@ impl Element for FastPath {
         let mut add = |(more, out): (u64, u64)| (sent, opened) = (sent | more, opened | out);
         let packets = batch.packets_mut();
         before.count = 0;
+        enter_all(view, packets);
         for start in (0..packets.len()).step_by(GROUP) {
             let group = start..packets.len().min(start + GROUP);
             others |= now.choose(view, sources, packets, group);

@@ -28,33 +28,38 @@ pub(super) trait Leave: Plain {
     /// The least MTU that there is.
     const MINIMUM_MTU: usize;
 
-    /// Gives it, which has more than one hop left, one hop less to live and its new Ethernet
-    /// header. False, and nothing done, without these headers.
-    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool;
+    /// What its frames say that it is.
+    const TYPE: u16;
+
+    /// Gives it, which has more than one hop left, one hop less to live. False, and nothing done,
+    /// without a header of Ethernet and one of its own.
+    fn age(packet: &mut Packet) -> bool;
 }
 
 impl Leave for V4 {
     const HEADER: usize = 20;
     const MINIMUM_MTU: usize = 0;
+    const TYPE: u16 = ethernet::IPV4;
 
     #[inline(always)]
-    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool {
+    fn age(packet: &mut Packet) -> bool {
         let Some(frame) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 20 }>() else { return false };
         frame.last_chunk_mut().into_iter().for_each(ipv4::age);
-        source.write(frame, neighbour, ethernet::IPV4)
+        true
     }
 }
 
 impl Leave for V6 {
     const HEADER: usize = 40;
     const MINIMUM_MTU: usize = wire::ipv6::MINIMUM_MTU;
+    const TYPE: u16 = ethernet::IPV6;
 
     #[inline(always)]
-    fn leave(packet: &mut Packet, source: Source, neighbour: AdjacencyWord) -> bool {
+    fn age(packet: &mut Packet) -> bool {
         let Some(frame) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 40 }>() else { return false };
         let limit = &mut frame[ETHERNET + 7];
         *limit = limit.wrapping_sub(1);
-        source.write(frame, neighbour, ethernet::IPV6)
+        true
     }
 }
 
@@ -163,7 +168,7 @@ fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> 
     }
     let passage = tunnel::passage(view, adjacency, &tunnel::Wanted::of(ip, length, hash))?;
     let room = packet.headroom() >= tunnel::LONGEST;
-    if !room || !F::leave(packet, Source::of(&hops, interface), adjacency) {
+    if !room || !F::age(packet) {
         return None;
     }
     let _ = packet.split_link::<ETHERNET>();
@@ -341,13 +346,13 @@ impl Gate<'_> {
         id: NextHopId,
         (path, adjacency): (AdjacencyId, AdjacencyWord),
     ) -> bool {
-        if !self.source.has_room(packet) || !F::leave(packet, self.source, adjacency) {
+        if !self.source.has_room(packet) || !F::age(packet) {
             return false;
         }
         self.hops.mark_used(path);
         let _ = packet.split_link::<ETHERNET>();
         (packet.next_hop, packet.adjacency, packet.output) = (id, path, self.interface);
-        self.source.tag(packet)
+        self.source.head(packet, adjacency, F::TYPE)
     }
 }
 

@@ -220,13 +220,7 @@ fn send(
     let source = Source::of(hops, interface);
     packet.output = interface;
     let sends = hops.interface(interface).flags().contains(SENDS);
-    let written = sends
-        && packet
-            .data_mut()
-            .first_chunk_mut::<{ ETHERNET + 1 }>()
-            .is_some_and(|frame| source.write(frame, sent.neighbour(), sent.ether_type))
-        && source.tag(&mut packet);
-    if !written {
+    if !(sends && source.head(&mut packet, sent.neighbour(), sent.ether_type)) {
         return cx.drop(packet, Reason::PortDown);
     }
     if copies.room() == 0 {

@@ -14,7 +14,7 @@ use wire::{ethernet, protocol};
 
 use super::check_ip_header4::{are_usual, is_plain, is_usual};
 use super::columns::Columns;
-use super::enter::{enter, is_tag};
+use super::enter::enter_all;
 use super::family::V4;
 use super::plain::{AHEAD, Chosen, Input};
 use super::wide::wide;
@@ -59,6 +59,7 @@ impl Chosen<V4> {
     /// while most of them are; none is cut.
     #[inline(always)]
     pub(super) fn choose_upper(&mut self, view: &View, sources: &Sources, packets: &mut [Packet]) -> u64 {
+        enter_all(view, packets);
         let ours = gather(self, view, packets);
         self.upper.columns.turn(self.count);
         let others = judge(self, sources, ours);
@@ -84,9 +85,6 @@ wide! {
                 prefetch(packet);
             }
             let packet = &mut packets[place];
-            if packet.data().first_chunk::<FRAME>().is_some_and(|frame| is_tag(u16_at(frame, 12))) {
-                enter(&hops, packet);
-            }
             input.turn_to::<V4>(&hops, packet.input);
             let frame = packet.data().first_chunk::<FRAME>();
             let frame = frame.filter(|frame| u16_at(frame, 12) == ethernet::IPV4);
@@ -122,9 +120,6 @@ wide! {
         for n in 0..count {
             prefetch(packets.get(n + AHEAD).unwrap_or(&packets[n]));
             let packet = &mut packets[n];
-            if packet.front::<FRONT>().is_some_and(|front| is_tag(u16_at(front, 12))) {
-                enter(&hops, packet);
-            }
             input.turn_to::<V4>(&hops, packet.input);
             let front = packet.front::<FRONT>().unwrap_or(&NOTHING);
             hops.prefetch4(u32_at(front, ETHERNET + 16));

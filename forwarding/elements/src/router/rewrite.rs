@@ -9,7 +9,7 @@
 //! has its header put in front before that, and the way to the tunnel's other end.
 
 use super::router_context::on_tables;
-use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, View};
+use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, Tag, View};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
@@ -60,9 +60,9 @@ fn rewrite(view: &View, hops: &Hops<'_>, packet: &mut Packet, rules: &mut Tunnel
         return false;
     }
     let source = Source::of(hops, packet.output);
-    let Some(bytes) = packet.data_mut().first_chunk_mut::<{ ETHERNET + 1 }>() else { return false };
-    let ether_type = if bytes[ETHERNET] >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
-    source.write(bytes, adjacency, ether_type) && source.tag(packet)
+    let Some(version) = packet.data().get(ETHERNET) else { return false };
+    let ether_type = if version >> 4 == 6 { ethernet::IPV6 } else { ethernet::IPV4 };
+    source.head(packet, adjacency, ether_type)
 }
 
 /// What an interface puts in front of a packet: its address in the two parts in which it is
@@ -96,37 +96,52 @@ impl Source {
         self.length <= packet.headroom()
     }
 
-    /// Puts the tags into a header that has been written. False, and nothing done, where there is
-    /// no room.
+    /// Writes the header of a frame to this adjacency in place of the one that a packet begins with,
+    /// and for which it moves up as far as the tags are long. False, and nothing done, where there
+    /// is no such header, or no room.
     #[inline(always)]
-    pub(super) fn tag(self, packet: &mut Packet) -> bool {
-        self.length == 0 || self.insert(packet)
+    pub(super) fn head(self, packet: &mut Packet, adjacency: AdjacencyWord, ether_type: u16) -> bool {
+        if self.length == 0 {
+            let frame = packet.data_mut().first_chunk_mut::<ETHERNET>();
+            return frame.is_some_and(|frame| self.write(frame, adjacency, ether_type));
+        }
+        self.head_with_tags(packet, adjacency, ether_type)
     }
 
-    #[inline(never)]
-    fn insert(self, packet: &mut Packet) -> bool {
-        if packet.push(self.length).is_none() {
+    #[inline(always)]
+    fn head_with_tags(self, packet: &mut Packet, adjacency: AdjacencyWord, ether_type: u16) -> bool {
+        const ONE: usize = ETHERNET + Tag::BYTES;
+        const TWO: usize = ETHERNET + 2 * Tag::BYTES;
+        if packet.len() < ETHERNET || packet.push(self.length).is_none() {
             return false;
         }
         let frame = packet.data_mut();
-        frame.copy_within(self.length..self.length + ADDRESSES, 0);
-        frame[ADDRESSES..ADDRESSES + self.length].copy_from_slice(&self.tags[..self.length]);
-        true
+        match self.length {
+            Tag::BYTES => {
+                let frame = frame.first_chunk_mut::<ONE>();
+                frame.is_some_and(|frame| self.write(frame, adjacency, ether_type))
+            }
+            _ => {
+                let frame = frame.first_chunk_mut::<TWO>();
+                frame.is_some_and(|frame| self.write(frame, adjacency, ether_type))
+            }
+        }
     }
 
-    /// Writes the header of a frame to this adjacency: as three stores, without a detour. False,
-    /// and nothing done, where `N` is too little for it.
+    /// Writes the header of a frame to this adjacency with as many bytes of tags as there is room
+    /// for: none is read again, which would wait for a store. False, and nothing done, where `N` is
+    /// no length of a header.
     #[inline(always)]
-    pub(super) fn write<const N: usize>(
-        self,
-        frame: &mut [u8; N],
-        adjacency: AdjacencyWord,
-        ether_type: u16,
-    ) -> bool {
-        let Some(header) = frame.first_chunk_mut::<ETHERNET>() else { return false };
-        header[..8].copy_from_slice(&(adjacency.0[0] & !0xffff | self.high).to_be_bytes());
-        header[8..12].copy_from_slice(&self.low);
-        header[12..14].copy_from_slice(&ether_type.to_be_bytes());
+    fn write<const N: usize>(self, frame: &mut [u8; N], adjacency: AdjacencyWord, ether_type: u16) -> bool {
+        let (Some(tags), Some((addresses, rest))) =
+            (self.tags.get(..N.wrapping_sub(ETHERNET)), frame.split_first_chunk_mut::<ADDRESSES>())
+        else {
+            return false;
+        };
+        addresses[..8].copy_from_slice(&(adjacency.0[0] & !0xffff | self.high).to_be_bytes());
+        addresses[8..].copy_from_slice(&self.low);
+        rest[..tags.len()].copy_from_slice(tags);
+        rest[tags.len()..].copy_from_slice(&ether_type.to_be_bytes());
         true
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! See also: [Rewrite], [Punt]
 
+use abi::Count;
 use fib::{InterfaceId, View};
 use graph::{Batch, Class, Context, Element};
 
@@ -49,12 +50,22 @@ impl Element for Transmit {
 
     fn push(&mut self, _input: usize, batch: &mut Batch, cx: &mut Context<'_>) {
         let hops = self.view.hops();
+        // Those of one interface leave one after the other, and are counted together.
+        let (mut interface, mut port) = (InterfaceId::NONE, InterfaceId::NONE);
+        let mut frames = Count::default();
         for packet in batch.packets_mut() {
-            if packet.output >= InterfaceId::FIRST_LOGICAL {
-                hops.count_sent(packet.output, packet.len());
-                packet.output = hops.link(packet.output).port().interface();
+            if packet.output < InterfaceId::FIRST_LOGICAL {
+                continue;
             }
+            if packet.output != interface {
+                hops.count_sent(interface, std::mem::take(&mut frames));
+                (interface, port) = (packet.output, hops.link(packet.output).port().interface());
+            }
+            frames.packets += 1;
+            frames.bytes += packet.len() as u64;
+            packet.output = port;
         }
+        hops.count_sent(interface, frames);
         cx.transmit_batch(batch);
     }
 }

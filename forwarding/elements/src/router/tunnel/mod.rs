@@ -18,6 +18,7 @@ pub(super) use open::open;
 
 use std::net::IpAddr;
 
+use abi::Count;
 use fib::{
     AdjacencyId, AdjacencyWord, HopKind, Hops, InterfaceFlags, LONGEST_HEADER, NextHopId, TunnelWord, View,
 };
@@ -192,7 +193,7 @@ impl Passage {
             false => header4(tunnel, &inner, total),
             true => header6(tunnel, &inner, total, flow_hash(network)),
         };
-        hops.count_sent(tunnel.interface(), packet.len());
+        hops.count_sent(tunnel.interface(), Count { packets: 1, bytes: packet.len() as u64 });
         // There is room, as just seen.
         if !packet.pull(l3) || packet.push(length + ETHERNET).is_none() {
             return false;
@@ -215,7 +216,6 @@ impl Passage {
     pub(super) fn address(&self, hops: &Hops<'_>, packet: &mut Packet) -> bool {
         let source = Source::of(hops, packet.output);
         let ether_type = if self.tunnel.over_ipv6() { ethernet::IPV6 } else { ethernet::IPV4 };
-        let Some(front) = packet.data_mut().first_chunk_mut::<ETHERNET>() else { return false };
-        source.write(front, self.way, ether_type) && source.tag(packet)
+        source.head(packet, self.way, ether_type)
     }
 }

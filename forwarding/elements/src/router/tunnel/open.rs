@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use abi::Count;
 use fib::{Ends, HopKind, Hops, InterfaceFlags, InterfaceId, TableId, TunnelWord, View};
 use port::Packet;
 use wire::{checksum, ethernet, ipv4, ipv6, protocol};
@@ -168,7 +169,7 @@ pub fn open(view: &View, packet: &mut Packet, takes: impl FnOnce(&Outer, usize) 
     packet.data_mut()[..12].fill(0);
     packet.data_mut()[12..ETHERNET].copy_from_slice(&ether_type.to_be_bytes());
     packet.clear_network();
-    hops.count_received(packet.input, packet.len());
+    hops.count_received(packet.input, Count { packets: 1, bytes: packet.len() as u64 });
     true
 }
 

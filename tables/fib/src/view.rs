@@ -276,8 +276,8 @@ impl Hops<'_> {
         }
     }
 
-    /// Whether interfaces with tags are on a port. Frames without a VLAN's identifier may have a tag
-    /// on any.
+    /// Whether interfaces with tags are on a port. Frames with a tag of priority alone may come by
+    /// any.
     #[inline(always)]
     pub fn has_tags(&self, port: PortId) -> bool {
         let root =

@@ -96,9 +96,9 @@ impl Source {
         self.length <= packet.headroom()
     }
 
-    /// Writes the header of a frame to this adjacency in place of the one that a packet begins with,
-    /// and for which it moves up as far as the tags are long. False, and nothing done, where there
-    /// is no such header, or no room.
+    /// Writes the header of a frame to this adjacency in place of the one that a packet begins
+    /// with. The packet begins earlier by the length of the tags. False, and nothing done, where
+    /// there is no such header, or no room.
     #[inline(always)]
     pub(super) fn head(self, packet: &mut Packet, adjacency: AdjacencyWord, ether_type: u16) -> bool {
         if self.length == 0 {

@@ -34,6 +34,7 @@ pub(crate) mod strip;
 mod suppressor;
 mod switch;
 pub(crate) mod tee;
+mod time_filter;
 mod truncate;
 
 use graph::arguments::Argument;
@@ -88,6 +89,7 @@ pub const CLASSES: &[&Class] = &[
     &switch::CLASS,
     &tee::PULL_TEE,
     &tee::TEE,
+    &time_filter::CLASS,
     &truncate::CLASS,
 ];
 

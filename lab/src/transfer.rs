@@ -1,7 +1,7 @@
 //! A long TCP transfer whose bytes are compared from end to end.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -28,7 +28,19 @@ pub fn transfer(from: &Host, to: &Host, address: IpAddr, bytes: u64) -> Result<T
     let listener = to.inside(move || -> std::io::Result<TcpListener> {
         let any: IpAddr =
             if address.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        TcpListener::bind((any, PORT))
+        // A child that was forked off beside, and has not begun its program yet, may have the
+        // listener of a transfer before.
+        let start = Instant::now();
+        loop {
+            match TcpListener::bind((any, PORT)) {
+                Err(error)
+                    if error.kind() == ErrorKind::AddrInUse && start.elapsed() < Duration::from_secs(5) =>
+                {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                bound => return bound,
+            }
+        }
     })?;
     let listener = joined(listener)?;
     let receiver = std::thread::spawn(move || -> std::io::Result<String> {

@@ -149,7 +149,7 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[inline]
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

@@ -45,25 +45,22 @@ impl<'a> Entrance<'a> {
     }
 
     /// Takes the tags off a frame of an interface of the plane's, which is the packet's input from
-    /// then on. False, and nothing done, where no such interface has these tags: Linux has the
-    /// frame.
+    /// then on. Nothing is done where no such interface has these tags: Linux has the frame.
     #[inline(always)]
-    pub(super) fn enter(&mut self, packet: &mut Packet) -> bool {
+    pub(super) fn enter(&mut self, packet: &mut Packet) {
         // It has entered already: tags that are left are inside those of its interface.
         if packet.input >= InterfaceId::FIRST_LOGICAL {
-            return false;
+            return;
         }
-        let Some(front) = packet.data().first_chunk::<{ ADDRESSES + TAGS }>() else { return false };
-        let (addresses, tags) = front.split_first_chunk::<ADDRESSES>().unwrap_or((&[0; ADDRESSES], &[]));
-        let Some(tags) = tags.first_chunk::<TAGS>().filter(|tags| is_tag(u16_at(*tags, 0))) else {
-            return false;
-        };
+        let Some((addresses, rest)) = packet.data().split_first_chunk::<ADDRESSES>() else { return };
+        let tags = rest.first_chunk::<TAGS>().filter(|tags| is_tag(u16_at(tags, 0)));
+        let Some(tags) = tags else { return };
         let key = (packet.input, key(tags));
         if self.last != key {
             self.turn(key, tags);
         }
         if self.interface == InterfaceId::NONE {
-            return false;
+            return;
         }
         let (addresses, length) = (*addresses, self.length);
         self.frames.packets += 1;
@@ -71,7 +68,6 @@ impl<'a> Entrance<'a> {
         packet.input = self.interface;
         packet.pull(length);
         packet.data_mut().first_chunk_mut().into_iter().for_each(|first| *first = addresses);
-        true
     }
 
     /// Those that were let in are counted.

@@ -17,6 +17,7 @@
 
 use super::{Around, Is, Kind, Leg, NotOurs, Place, Queues, Said, Told, attribute, is_enslaved};
 use crate::model::{Link, Links};
+use crate::netlink::u32_at;
 use fib::{Tag, Tags};
 use wire::ethernet;
 
@@ -24,7 +25,7 @@ const IFLA_BR_VLAN_FILTERING: u16 = 7;
 const IFLA_BR_VLAN_PROTOCOL: u16 = 8;
 const IFLA_BR_MULTI_BOOLOPT: u16 = 46;
 /// `BR_BOOLOPT_MST_ENABLE`, as a bit.
-const TREES: u8 = 1 << 2;
+const TREES: u32 = 1 << 2;
 const IFLA_BRPORT_STATE: u16 = 1;
 const IFLA_BRPORT_LEARNING: u16 = 8;
 const IFLA_BRPORT_LOCKED: u16 = 39;
@@ -92,7 +93,7 @@ impl Told for Bridge {
             vlans: of(IFLA_BR_VLAN_FILTERING).is_some_and(|value| value != [0]),
             service: of(IFLA_BR_VLAN_PROTOCOL).is_some_and(|value| value == ethernet::QINQ.to_be_bytes()),
             // `struct br_boolopt_multi`: the bits, and which of them count.
-            trees: of(IFLA_BR_MULTI_BOOLOPT).and_then(|bits| bits.first()).is_some_and(|bits| bits & TREES != 0),
+            trees: of(IFLA_BR_MULTI_BOOLOPT).and_then(|bits| u32_at(bits, 0)).is_some_and(|bits| bits & TREES != 0),
         })
     }
 }

@@ -4,9 +4,9 @@
 
 use std::{thread::sleep, time::Duration};
 
-use lab::{Router, Signal, wait_for};
+use lab::{Host, Router, Signal, wait_for};
 
-use crate::redundant::{Pair, RATE, becomes, config, state, status};
+use crate::redundant::{Pair, RATE, SERVER, becomes, config, state, status};
 
 /// 50 ms of the stream.
 const MOST: u64 = RATE as u64 / 20;
@@ -122,6 +122,90 @@ fn without_loss_when_it_is_released_or_stopped() {
     let said = two.ask("redundancy release right").unwrap_err().to_string();
     assert!(said.contains("no other router took over"), "{said}");
     becomes(&two, "right", "active");
+}
+
+/// The virtual router is on a bridge of each, with one more host behind that of the second.
+#[test]
+fn on_a_bridge() {
+    let net = Pair::new("vr-bridge");
+    let beside = net.lab.host("beside").unwrap();
+    net.lab.link(beside.end("eth0").address("10.1.0.20/24"), net.two.end("more")).unwrap();
+    beside.run("ip route add default via 10.1.0.1").unwrap();
+    for (host, last, members) in [(&net.one, 2, &["left"][..]), (&net.two, 3, &["left", "more"])] {
+        let members: String = members.iter().map(|port| format!("ip link set {port} master lan; ")).collect();
+        host.run(&format!(
+            "ip link add lan address 02:00:00:00:00:0{last} type bridge mcast_snooping 0; ip link set lan up
+             ip address flush dev left; {members} ip address add 10.1.0.{last}/24 dev lan"
+        ))
+        .unwrap();
+    }
+    let lines = |priority| {
+        let lines = config(&format!("priority = {priority}\ninterval = \"10ms\"\n"));
+        lines.replace("interface = \"left\"", "interface = \"lan\"") + "[[port]]\nname = \"more\"\n"
+    };
+    let mut one = Router::start(&net.one, &lines(200)).unwrap();
+    let mut two = Router::start(&net.two, &lines(100)).unwrap();
+    if !one.is_bifrost() {
+        return;
+    }
+    let log = |one: &Router, two: &Router| format!("{}\n{}", one.log(), two.log());
+    let reaches = |host: &Host, address| {
+        let state = || host.run("ip neighbour").unwrap();
+        host.reaches(address, Duration::from_secs(10)).unwrap_or_else(|e| panic!("{e}\n{}", state()));
+    };
+    let of_the_router = || {
+        let known = beside.run("ip neighbour show 10.1.0.1").unwrap();
+        assert!(known.contains("00:00:5e:00:01:0a"), "{known}");
+    };
+    becomes(&one, "left", "active");
+    becomes(&two, "left", "backup");
+    // What asks for it behind the bridge of the one that is not active is answered by the other.
+    for address in [SERVER, "10.1.0.1"] {
+        reaches(&beside, address);
+        reaches(&net.customer, address);
+    }
+    of_the_router();
+    let stream = net.stream();
+    one.ask("redundancy release left").unwrap();
+    let lost = stream.lost();
+    assert_eq!(lost, 0, "{}", log(&one, &two));
+    beside.run("ip neighbour flush dev eth0").unwrap();
+    for address in [SERVER, "10.1.0.1"] {
+        reaches(&beside, address);
+        reaches(&net.customer, address);
+    }
+    of_the_router();
+    let stream = net.stream();
+    one.ask("redundancy resume left").unwrap();
+    becomes(&one, "left", "active");
+    let lost = stream.lost();
+    assert_eq!(lost, 0, "{}", log(&one, &two));
+    let by_linux = net.two.linux_forwarded().unwrap();
+    let stream = net.stream();
+    one.kill_nine();
+    let lost = stream.lost();
+    assert!(lost <= MOST, "{lost} lost\n{}", two.log());
+    let by_linux = net.two.linux_forwarded().unwrap() - by_linux;
+    assert!(by_linux < u64::from(RATE) / 20, "{by_linux} by Linux");
+    reaches(&beside, SERVER);
+    let stream = net.stream();
+    two.upgrade().unwrap();
+    becomes(&two, "left", "active");
+    let lost = stream.lost();
+    assert!(lost <= MOST, "{lost} lost\n{}", two.log());
+    one.restart().unwrap();
+    becomes(&one, "left", "active");
+    // A member that is no port would lead frames for the virtual router past it.
+    let why = |two: &Router| status(two, "left")["why"].as_str().unwrap_or_default().to_owned();
+    net.two.run("ip link add odd type veth peer name odd2; ip link set odd up master lan").unwrap();
+    becomes(&two, "left", "initialize");
+    assert!(why(&two).contains("lan has the member odd, which is no port"), "{}", why(&two));
+    net.two.run("ip link del odd").unwrap();
+    becomes(&two, "left", "backup");
+    two.configure(&lines(255)).unwrap();
+    two.ask("reload").unwrap();
+    becomes(&two, "left", "initialize");
+    assert!(why(&two).contains("none can own addresses"), "{}", why(&two));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Pair {
     pub server: Host,
     pub left: Host,
     pub right: Host,
-    _lab: Lab,
+    pub lab: Lab,
     _turn: Turn,
 }
 
@@ -53,7 +53,7 @@ impl Pair {
             }
             end.run(&format!("ip route add default via {net}.1")).unwrap();
         }
-        Pair { one, two, customer, server, left, right, _lab: lab, _turn: turn }
+        Pair { one, two, customer, server, left, right, lab, _turn: turn }
     }
 
     /// A stream through the pair, of which nothing was lost so far.

@@ -138,8 +138,8 @@ static __always_inline verdict classify(struct frame *frame, enum door door) {
                        : FOREIGN;
         if (!enter_virtual(frame->ctx, frame->interface, mac_of(entered)))
             return FOREIGN;
-        if (frame->flags & IF_PARTIAL && frame->interface == frame->port)
-            return WORKER; /* see virtual.h */
+        if ((frame->flags & (IF_PARTIAL | IF_BRIDGED)) == IF_PARTIAL && frame->interface == frame->port)
+            return WORKER; /* see virtual.h; bridges look again */
     }
     if (door == OF_STRANGERS)
         frame->flags &= ~(IF_EXPRESS | IF_FLOWS);

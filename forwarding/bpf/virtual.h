@@ -13,7 +13,8 @@
  *
  * Who asks by ARP for an address of a virtual router must not be answered by Linux, which has the
  * address while the router is active, but not its link address. The question goes to Linux as one
- * for somebody else: only packet sockets see it, and so the thread that answers.
+ * for somebody else: only packet sockets see it, and so the thread that answers. On a bridge it
+ * does so only while the lease holds, for others behind the bridge are asked else.
  */
 #pragma once
 #include "express.h"
@@ -29,6 +30,11 @@ struct {
 /* The link addresses of virtual routers, without their last byte: of IPv4 and of IPv6. */
 #define VIRTUAL4 0x00005e0001
 #define VIRTUAL6 0x00005e0002
+
+static __always_inline int holds(const struct virtual_key *key) {
+    __u64 *until = bpf_map_lookup_elem(&virtual_routers, key);
+    return until && bpf_ktime_get_coarse_ns() <= *(volatile __u64 *)until;
+}
 
 static __always_inline void write_destination(void *data, __u64 mac) {
     *(__be32 *)data = bpf_htonl(mac >> 16);
@@ -48,8 +54,7 @@ static __noinline int enter_virtual(struct xdp_md *ctx, __u32 interface, __u64 m
     if (destination >> 8 != VIRTUAL4 && destination >> 8 != VIRTUAL6)
         return 0;
     struct virtual_key key = {.interface = interface, .kind = VIRTUAL_KIND_MAC, .what = (__u32)destination};
-    __u64 *until = bpf_map_lookup_elem(&virtual_routers, &key);
-    if (!until || bpf_ktime_get_coarse_ns() > *(volatile __u64 *)until)
+    if (!holds(&key))
         return 0;
     write_destination(data, mac);
     return 1;
@@ -73,7 +78,7 @@ static __noinline int keep_from_linux(struct xdp_md *ctx, __u32 interface) {
         return 0;
     struct virtual_key key = {
         .interface = interface, .kind = VIRTUAL_KIND_ADDRESS, .what = bpf_ntohl(arp->target)};
-    if (arp->operation != bpf_htons(1) || !bpf_map_lookup_elem(&virtual_routers, &key))
+    if (arp->operation != bpf_htons(1) || !holds(&key))
         return 0;
     /* The virtual router 0 there is not. */
     write_destination(data, (__u64)VIRTUAL4 << 8);

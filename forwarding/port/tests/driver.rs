@@ -786,6 +786,29 @@ fn linux_is_not_asked_for_the_address_of_a_virtual_router() {
     }
     virtual_routers.keep_from_linux(IN.interface(), [10, 0, 0, 1].into(), false).unwrap();
     assert_linux(&bench.run(&question), &question, Class::Neighbour);
+    // For a time only, as long as others may not be asked instead.
+    virtual_routers.lease_address(IN.interface(), [10, 0, 0, 1].into(), Duration::from_secs(60)).unwrap();
+    assert_eq!(bench.run(&question).bytes[..6], [0, 0, 0x5e, 0, 1, 0]);
+    virtual_routers.lease_address(IN.interface(), [10, 0, 0, 1].into(), Duration::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_linux(&bench.run(&question), &question, Class::Neighbour);
+}
+
+/// A veth does not look again for whom a frame is, but a bridge does: there Linux learns from hosts
+/// that send to a virtual router, as from others.
+#[test]
+fn frames_of_a_veth_to_a_virtual_router_are_a_workers_but_on_a_bridge() {
+    let mut bench = Bench::new();
+    let (mac, frame) = ([0, 0, 0x5e, 0, 1, 7], v4([198, 18, 0, 1]));
+    let elsewhere = [&mac[..], &frame[6..]].concat();
+    let virtual_routers = bench.driver.virtual_routers().unwrap();
+    virtual_routers.lease(IN.interface(), mac, Duration::from_secs(60)).unwrap();
+    bench.port(IN, flags() | InterfaceFlags::PARTIAL);
+    assert_worker(&bench.run(&elsewhere), &frame);
+    bench.port(IN, flags() | InterfaceFlags::PARTIAL | InterfaceFlags::BRIDGED);
+    assert_linux(&bench.run(&elsewhere), &frame, Class::Transit);
+    bench.driver.know_sender(IN.interface(), HOST_MAC[0], true).unwrap();
+    assert_express(&bench.run(&elsewhere), &frame);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The requests that the mirror sends: dumps, and the wish that a neighbour be resolved.
 
 use super::group::{GROUPS4, GROUPS6};
+use super::station::{NDA_LLADDR, NDA_VLAN, NUD_PERMANENT};
 use super::{BRIDGE, IPV4, IPV6};
 use std::net::IpAddr;
 
@@ -25,6 +26,7 @@ const NDA_DST: u16 = 1;
 const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
 const NTF_USE: u8 = 1;
+const NTF_SELF: u8 = 2;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_NODAD: u8 = 2;
 
@@ -147,6 +149,22 @@ pub fn address(ifindex: u32, address: IpAddr, have: bool) -> Vec<u8> {
     }
     let (kind, flags) = if have { (RTM_NEWADDR, libc::NLM_F_CREATE) } else { (RTM_DELADDR, 0) };
     message(kind, libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags, &body)
+}
+
+/// The request that a bridge take frames to an Ethernet address for its own, in a VLAN of its, or
+/// in none (0).
+pub fn bridge_address(bridge: u32, vlan: u16, mac: [u8; 6]) -> Vec<u8> {
+    let mut body = vec![0; 12];
+    body[0] = BRIDGE;
+    body[4..8].copy_from_slice(&bridge.to_ne_bytes());
+    body[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
+    body[10] = NTF_SELF;
+    attribute(&mut body, NDA_LLADDR, &mac);
+    if vlan != 0 {
+        attribute(&mut body, NDA_VLAN, &vlan.to_ne_bytes());
+    }
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    message(RTM_NEWNEIGH, flags, &body)
 }
 
 pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {

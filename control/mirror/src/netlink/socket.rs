@@ -234,6 +234,17 @@ impl Addresses {
     }
 }
 
+/// Has a bridge take frames to an Ethernet address for its own, in a VLAN of its, or in none (0).
+/// Nothing is left when the bridge goes.
+///
+/// # Errors
+/// Linux's.
+pub fn add_bridge_address(bridge: u32, vlan: u16, mac: [u8; 6]) -> io::Result<()> {
+    let socket = open(NETLINK_ROUTE)?;
+    socket.send(&request::bridge_address(bridge, vlan, mac), 0)?;
+    acknowledged(&socket, &mut vec![0; DATAGRAM])
+}
+
 /// Hears that IPsec policies changed.
 pub struct IpsecChanges {
     socket: Socket,

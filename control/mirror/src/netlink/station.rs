@@ -6,12 +6,12 @@ use crate::model::Station;
 use wire::Mac;
 
 const FIXED: usize = 12;
-const NDA_LLADDR: u16 = 2;
-const NDA_VLAN: u16 = 5;
+pub(super) const NDA_LLADDR: u16 = 2;
+pub(super) const NDA_VLAN: u16 = 5;
 const NDA_MASTER: u16 = 9;
 const NDA_FLAGS_EXT: u16 = 15;
 /// The bridge's own address, or a member's.
-const NUD_PERMANENT: u16 = 0x80;
+pub(super) const NUD_PERMANENT: u16 = 0x80;
 /// The host has yet to be let in (`mab`).
 const NTF_EXT_LOCKED: u32 = 2;
 

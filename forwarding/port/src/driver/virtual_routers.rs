@@ -26,13 +26,18 @@ impl VirtualRouters {
     /// Frames to a virtual router's link address are the interface's for so long from now on, and
     /// no longer.
     pub fn lease(&self, interface: InterfaceId, mac: [u8; 6], time: Duration) -> io::Result<()> {
-        let until = clock::now() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
-        sys::map_update(self.map.as_fd(), &of_mac(interface, mac), &until.to_ne_bytes())
+        sys::map_update(self.map.as_fd(), &of_mac(interface, mac), &until(time).to_ne_bytes())
     }
 
     /// They are nobody's.
     pub fn end(&self, interface: InterfaceId, mac: [u8; 6]) -> io::Result<()> {
         sys::map_delete(self.map.as_fd(), &of_mac(interface, mac))
+    }
+
+    /// Linux does not answer who asks for this address by ARP on this interface, for so long.
+    pub fn lease_address(&self, interface: InterfaceId, address: Ipv4Addr, time: Duration) -> io::Result<()> {
+        let key = key(interface, VIRTUAL_KIND_ADDRESS, address.into());
+        sys::map_update(self.map.as_fd(), &key, &until(time).to_ne_bytes())
     }
 
     /// Linux does not answer who asks for this address by ARP on this interface; or does again.
@@ -43,6 +48,11 @@ impl VirtualRouters {
             false => sys::map_delete(self.map.as_fd(), &key),
         }
     }
+}
+
+/// When so much time is over, by the driver's clock.
+fn until(time: Duration) -> u64 {
+    clock::now() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
 }
 
 fn of_mac(interface: InterfaceId, [_, _, a, b, c, d]: [u8; 6]) -> [u8; size_of::<VirtualKey>()] {

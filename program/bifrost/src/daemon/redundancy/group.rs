@@ -1,7 +1,7 @@
 //! A virtual router as the thread has it: what is configured, what is known of its interface, what
 //! it has counted.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use config::VirtualRouter;
@@ -19,8 +19,10 @@ use super::link::{Link, to_peers};
 pub(super) struct Facts {
     /// Linux's number of its interface; 0: there is none.
     pub(super) ifindex: u32,
-    /// The plane's: several, where it is a bond.
+    /// The plane's: several, where it is a bond or bridge.
     pub(super) interfaces: Vec<InterfaceId>,
+    /// The bridge that it is or lies on, by Linux's number, and its VLAN there; 0: none.
+    pub(super) bridge: Option<(u32, u16)>,
     /// The address that it speaks from.
     pub(super) own: Option<IpAddr>,
     /// Why it cannot take part.
@@ -67,11 +69,9 @@ impl Group {
         let gone = told.iter().filter(|id| !interfaces.contains(id)).map(|id| (*id, false));
         let new = interfaces.iter().filter(|id| !told.contains(id)).map(|id| (*id, true));
         for (interface, keep) in gone.chain(new) {
-            for address in &self.plan.addresses {
-                if let IpAddr::V4(address) = address {
-                    self.note(driver.keep_from_linux(interface, *address, keep));
-                }
-            }
+            // On a bridge others are asked as well, until this one is active.
+            let addresses = self.addresses4().filter(|_| !keep || self.facts.bridge.is_none());
+            addresses.for_each(|address| self.note(driver.keep_from_linux(interface, address, keep)));
             if !keep {
                 self.note(driver.end(interface, self.mac.0));
             }
@@ -93,7 +93,16 @@ impl Group {
     pub(super) fn take(&self, time: Duration, driver: &VirtualRouters) {
         for interface in &self.told {
             self.note(driver.lease(*interface, self.mac.0, time));
+            let addresses = self.addresses4().filter(|_| self.facts.bridge.is_some());
+            addresses.for_each(|address| self.note(driver.lease_address(*interface, address, time)));
         }
+    }
+
+    fn addresses4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.plan.addresses.iter().filter_map(|address| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        })
     }
 
     /// Another router has them now.

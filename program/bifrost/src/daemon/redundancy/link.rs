@@ -12,6 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use mirror::netlink::socket::add_bridge_address;
 use port::classic::{BYTE, EQUAL, HALF, RETURN};
 use port::socket::Instruction;
 use port::{PacketSocket, PacketType, RawSocket, SocketOptions};
@@ -53,9 +54,15 @@ pub(super) enum Heard<'a> {
 }
 
 impl Link {
-    pub(super) fn open(ifindex: u32) -> io::Result<Link> {
+    /// That of an interface; what it is on a bridge, if it is on one.
+    pub(super) fn open(ifindex: u32, bridge: Option<(u32, u16)>) -> io::Result<Link> {
         let socket =
             PacketSocket::open(ifindex, SocketOptions { filter: HEARD, ..SocketOptions::default() })?;
+        // Questions that the driver keeps from Linux are for the virtual router 0, which there is
+        // not: a bridge would pass them on, and not here.
+        if let Some((bridge, vlan)) = bridge {
+            add_bridge_address(bridge, vlan, frame::virtual_mac(0, false).0)?;
+        }
         Ok(Link { ifindex, socket, groups: Groups::default() })
     }
 

@@ -28,10 +28,12 @@ use std::thread as threads;
 use std::time::Duration;
 
 use config::VirtualRouter;
+use mirror::model::Link;
 use mirror::netlink::address::Address;
 use tracing::{debug, error, warn};
 
 use super::forwarding::Forwarding;
+use super::interfaces;
 use super::orders::{Orders, orders};
 use super::section::{Change, Section};
 use crate::subject::VirtualRouterStatus;
@@ -143,8 +145,8 @@ impl Redundancy {
         let Ok(driver) = forwarding.plane.driver().virtual_routers() else { return };
         let active = forwarding.router.vrrp.iter().filter(|router| self.go_on.contains(&router.name));
         for router in active {
-            if let Some(id) = forwarding.plane.interface_named(&router.interface) {
-                let mac = vrrp::frame::virtual_mac(router.id, router.is_ipv6());
+            let mac = vrrp::frame::virtual_mac(router.id, router.is_ipv6());
+            for id in forwarding.plane.interfaces_named(&router.interface) {
                 if let Err(error) = driver.lease(id, mac.0, HANDED_ON) {
                     debug!("redundancy {}: {error}", router.name);
                 }
@@ -180,7 +182,9 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let link = model.links.by_name(&router.interface);
     let all = link.into_iter().flat_map(|link| forwarding.plane.interfaces_of(link.ifindex));
     let all: Vec<_> = all.collect();
-    let bridged = link.is_some_and(|link| forwarding.plane.is_on_bridge(link.ifindex));
+    let bridge = link.filter(|link| forwarding.plane.is_on_bridge(link.ifindex));
+    let misfit = bridge.and_then(|link| not_on_bridge(router, link, forwarding));
+    let bridge = bridge.and_then(|link| model.links.within_bridge(link));
     let interfaces: Vec<_> =
         all.into_iter().filter(|(_, port)| port.taken.is_some()).map(|(id, _)| id).collect();
     let here: Vec<&Address> = link.into_iter().flat_map(|link| model.addresses_of(link.ifindex)).collect();
@@ -189,9 +193,7 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
     let unable = match link {
         None => Some(format!("there is no interface {name}")),
         Some(link) if !(link.up && link.running) => Some(format!("{name} is down")),
-        Some(_) if bridged => {
-            Some(format!("{name} is a bridge or lies on one, which virtual routers are not for"))
-        }
+        Some(_) if misfit.is_some() => misfit,
         Some(_) if interfaces.is_empty() => {
             Some(format!("{name} is no port of Bifrost's, nor a bond of ports or a VLAN on one"))
         }
@@ -211,7 +213,24 @@ fn facts(router: &VirtualRouter, forwarding: &Forwarding) -> Facts {
         };
     }
     let ifindex = link.map_or(0, |link| link.ifindex);
-    Facts { ifindex, interfaces, own, unable, priority, lacks }
+    let bridge = bridge.map(|(bridge, vlan)| (bridge.ifindex, vlan));
+    Facts { ifindex, interfaces, bridge, own, unable, priority, lacks }
+}
+
+/// Why it cannot take part on a bridge, or a VLAN on one.
+fn not_on_bridge(router: &VirtualRouter, link: &Link, forwarding: &Forwarding) -> Option<String> {
+    let (name, links) = (&router.interface, &forwarding.mirror.model().links);
+    if router.settings.priority == u8::MAX {
+        return Some(format!(
+            "{name} is a bridge or lies on one, where none can own addresses (priority 255)"
+        ));
+    }
+    let (bridge, vlan) = links.within_bridge(link)?;
+    let place = interfaces::place(link, links, &forwarding.router).ok()?;
+    let has = |member: &&Link| vlan == 0 || links.vlans_of(member.ifindex).passage(vlan).is_some();
+    let is_leg = |member: &&Link| place.legs.iter().any(|leg| leg.port.ifindex == member.ifindex);
+    let other = links.members(bridge.ifindex).filter(has).find(|member| !is_leg(member))?;
+    Some(format!("{name} has the member {}, which is no port of Bifrost's", other.name))
 }
 
 /// The address that a virtual router speaks from: the interface's own.

@@ -404,7 +404,8 @@ impl Runner {
     fn learn(&mut self, number: usize, member: usize, facts: Facts) {
         let now = self.begun.elapsed();
         let group = &mut self.sets[number].groups[member];
-        let anew = group.facts.ifindex != facts.ifindex || group.facts.own != facts.own;
+        let is = |facts: &Facts| (facts.ifindex, facts.own, facts.bridge);
+        let anew = is(&group.facts) != is(&facts);
         group.facts = facts;
         group.keep_from_linux(&group.facts.interfaces.clone(), &self.driver);
         if anew {
@@ -487,7 +488,7 @@ impl Runner {
 
 /// Facts of which nothing has been told yet.
 fn nothing(facts: Facts) -> Facts {
-    Facts { ifindex: 0, interfaces: Vec::new(), own: None, ..facts }
+    Facts { ifindex: 0, interfaces: Vec::new(), bridge: None, own: None, ..facts }
 }
 
 /// Opens a group's link, if it is not, and has it take part; why it could not.
@@ -500,7 +501,7 @@ fn open(links: &mut HashMap<String, Link>, group: &Group, anew: bool) -> Result<
     }
     let cannot = |error: std::io::Error| format!("its sockets on {name} cannot be opened: {error}");
     if !known {
-        links.insert(name.clone(), Link::open(ifindex).map_err(cannot)?);
+        links.insert(name.clone(), Link::open(ifindex, group.facts.bridge).map_err(cannot)?);
     }
     let Some(link) = links.get_mut(name) else { return Ok(()) };
     link.join(group.mac, own, &group.plan.addresses).map_err(cannot)

@@ -226,6 +226,29 @@ fn vlans_that_a_member_does_not_have_stay_outside(net: &Vlans) {
     assert!(!seen.output().contains("10.20.0.66"), "{}", seen.output());
 }
 
+/// A virtual router of one VLAN: hosts of it are answered by whichever member they ask, and sent on.
+fn virtual_routers_are_in_vlans(net: &Vlans) {
+    let virtual_router = "[vrrp.ten]\ninterface = \"br0.10\"\nid = 7\naddresses = [\"10.10.0.254\"]\n";
+    net.router.configure(&(configuration("express", "worker") + virtual_router)).unwrap();
+    net.router.ask("reload").unwrap();
+    for host in [A, B].map(|host| &net.hosts[host]) {
+        host.run("ip route replace default via 10.10.0.254").unwrap();
+        host.reaches("10.10.0.254", PATIENCE).unwrap_or_else(|e| panic!("{}\n{e}", net.state()));
+        let known = host.run("ip neighbour show 10.10.0.254").unwrap();
+        assert!(known.contains("00:00:5e:00:01:07"), "{known}");
+        wait_for("the plane to forward", PATIENCE, || {
+            let (taken, forwarded) = net.ask(host, &[SERVER[0].to_owned()]);
+            let is = taken + forwarded >= 2 * REQUESTS && forwarded < REQUESTS / 2;
+            if is { Ok(()) } else { Err(format!("{taken} taken, {forwarded} by Linux")) }
+        })
+        .unwrap_or_else(|e| panic!("{}\n{e}", net.state()));
+    }
+    let seen = overheard(&net.hosts[C], "arp host 10.10.0.254 or ether host 00:00:5e:00:01:07");
+    net.hosts[A].run("ip neighbour flush dev eth0; ping -c 3 -i 0.2 10.10.0.254").unwrap();
+    let heard = seen.output();
+    assert!(!heard.contains("10.10.0.254") && !heard.contains("00:01:07"), "in another VLAN: {heard}");
+}
+
 fn forwarded() {
     let net = Vlans::new();
     for (name, ports) in [("br0", "trunk"), ("br0.10", "ten trunk"), ("br0.20", "twenty trunk")] {
@@ -240,6 +263,7 @@ fn forwarded() {
     net.plane_forwards(&[A, C, B, E, D]);
     what_is_bridged_is_linuxs(&net);
     vlans_that_a_member_does_not_have_stay_outside(&net);
+    virtual_routers_are_in_vlans(&net);
     let audit = net.router.subject("mirror").unwrap()["audit"]["differences"].clone();
     assert_eq!(audit, 0, "{}", net.router.log());
 }

@@ -42,6 +42,8 @@ const HEARD: &[Instruction] = &[
 /// See the head of this file.
 pub(super) struct Link {
     pub(super) ifindex: u32,
+    /// What it is on a bridge, if it is on one.
+    pub(super) bridge: Option<(u32, u16)>,
     socket: PacketSocket,
     groups: Groups,
 }
@@ -54,7 +56,7 @@ pub(super) enum Heard<'a> {
 }
 
 impl Link {
-    /// That of an interface; what it is on a bridge, if it is on one.
+    /// Of an interface that is this on a bridge, if it is on one.
     pub(super) fn open(ifindex: u32, bridge: Option<(u32, u16)>) -> io::Result<Link> {
         let socket =
             PacketSocket::open(ifindex, SocketOptions { filter: HEARD, ..SocketOptions::default() })?;
@@ -63,12 +65,16 @@ impl Link {
         if let Some((bridge, vlan)) = bridge {
             add_bridge_address(bridge, vlan, frame::virtual_mac(0, false).0)?;
         }
-        Ok(Link { ifindex, socket, groups: Groups::default() })
+        Ok(Link { ifindex, bridge, socket, groups: Groups::default() })
     }
 
     /// Takes part in a virtual router: hears what is for it, speaking from this address.
     pub(super) fn join(&mut self, mac: Mac, own: IpAddr, addresses: &[IpAddr]) -> io::Result<()> {
-        self.socket.take_address(self.ifindex, mac.0, true)?;
+        // A bridge's members receive everything, and for one more address it would hand Linux all
+        // that it passes on.
+        if self.bridge.is_none() {
+            self.socket.take_address(self.ifindex, mac.0, true)?;
+        }
         match own {
             IpAddr::V4(own) => self.groups.join4(GROUP4, own),
             IpAddr::V6(_) => {

@@ -495,13 +495,14 @@ fn nothing(facts: Facts) -> Facts {
 fn open(links: &mut HashMap<String, Link>, group: &Group, anew: bool) -> Result<(), String> {
     let (name, ifindex) = (&group.plan.interface, group.facts.ifindex);
     let Some(own) = group.facts.own else { return Ok(()) };
-    let known = links.get(name).is_some_and(|link| link.ifindex == ifindex);
+    let bridge = group.facts.bridge;
+    let known = links.get(name).is_some_and(|link| (link.ifindex, link.bridge) == (ifindex, bridge));
     if known && !anew {
         return Ok(());
     }
     let cannot = |error: std::io::Error| format!("its sockets on {name} cannot be opened: {error}");
     if !known {
-        links.insert(name.clone(), Link::open(ifindex, group.facts.bridge).map_err(cannot)?);
+        links.insert(name.clone(), Link::open(ifindex, bridge).map_err(cannot)?);
     }
     let Some(link) = links.get_mut(name) else { return Ok(()) };
     link.join(group.mac, own, &group.plan.addresses).map_err(cannot)

@@ -226,7 +226,8 @@ fn vlans_that_a_member_does_not_have_stay_outside(net: &Vlans) {
     assert!(!seen.output().contains("10.20.0.66"), "{}", seen.output());
 }
 
-/// A virtual router of one VLAN: hosts of it are answered by whichever member they ask, and sent on.
+/// A virtual router of one VLAN: hosts of it are answered by whichever member they ask by, and sent
+/// on.
 fn virtual_routers_are_in_vlans(net: &Vlans) {
     let virtual_router = "[vrrp.ten]\ninterface = \"br0.10\"\nid = 7\naddresses = [\"10.10.0.254\"]\n";
     net.router.configure(&(configuration("express", "worker") + virtual_router)).unwrap();

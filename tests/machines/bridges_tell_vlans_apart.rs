@@ -91,7 +91,8 @@ impl Vlans {
                  bridge vlan add dev trunk vid $vlan; bridge vlan add dev br0 vid $vlan self
                  ip link add link br0 name br0.$vlan type vlan id $vlan
              done
-             ip link set br0 up; ip link set br0.10 up; ip link set br0.20 up",
+             ip link set br0 up; ip link set br0.10 up; ip link set br0.20 up
+             ip link add link br0.10 name br0.10.7 type vlan id 7; ip link set br0.10.7 up",
         )
         .unwrap();
         for (vlan, device) in [(1, "br0"), (10, "br0.10"), (20, "br0.20")] {
@@ -256,6 +257,7 @@ fn forwarded() {
         net.is(name, Ok(ports));
     }
     assert_eq!(net.interface("br0.20")["vlans"], serde_json::json!([20]));
+    net.is("br0.10.7", Err("it has two tags"));
     net.plane_forwards(&[A, C, B, E, D]);
     what_is_bridged_is_linuxs(&net);
     vlans_that_a_member_does_not_have_stay_outside(&net);

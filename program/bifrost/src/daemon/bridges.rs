@@ -15,8 +15,9 @@ pub(crate) struct Senders {
     told: HashMap<Station, InterfaceId>,
 }
 
-/// The interfaces of Linux's that hosts on bridges are on, by bridge and VLAN.
-type Links = HashMap<(u32, u16), u32>;
+/// The interfaces of Linux's that hosts on bridges may be on, by bridge and VLAN: those that are not
+/// the plane's are among them.
+type Links = HashMap<(u32, u16), Vec<u32>>;
 
 impl Senders {
     /// Tells it where these hosts are now, or that nobody knows.
@@ -53,19 +54,26 @@ impl Forwarding {
     /// Of bridges that tell VLANs apart, each VLAN; of others, themselves.
     fn links_of_bridges(&self) -> Links {
         let links = &self.mirror.model().links;
-        let within = |link| links.within_bridge(link).map(|(bridge, vlan)| (bridge.ifindex, vlan));
-        let all = links.iter().filter_map(|link| Some((within(link)?, link.ifindex)));
-        // Whatever lies on one that tells none apart is on the same members.
-        all.filter(|((bridge, vlan), link)| *vlan != 0 || bridge == link).collect()
+        let mut all = Links::new();
+        for link in links.iter() {
+            // Whatever lies on one that tells none apart is on the same members.
+            if let Some((bridge, vlan)) = links.within_bridge(link)
+                && (vlan != 0 || bridge.ifindex == link.ifindex)
+            {
+                all.entry((bridge.ifindex, vlan)).or_default().push(link.ifindex);
+            }
+        }
+        all
     }
 
     /// The interface of the plane's by which a host on a bridge sends, which the driver asks by.
     fn interface_of(&self, station: Station, links: &Links) -> Option<InterfaceId> {
         let member = self.mirror.model().stations.member(station)?;
-        let link = *links.get(&(station.bridge, station.vlan))?;
+        let links = links.get(&(station.bridge, station.vlan))?;
         let is_member = |port: &plane::port::Port| {
             port.taken.is_some() && port.interface.as_ref().is_some_and(|own| own.ifindex == member)
         };
-        self.plane.interfaces_of(link).find(|(_, port)| is_member(port)).map(|(id, _)| id)
+        let mut all = links.iter().flat_map(|link| self.plane.interfaces_of(*link));
+        all.find(|(_, port)| is_member(port)).map(|(id, _)| id)
     }
 }

@@ -184,8 +184,8 @@ impl<'a> Place<'a> {
         members.then_some(self.base)
     }
 
-    /// Whether frames of it have something in front of them on some port, or none has its name
-    /// alone: it is no port's own interface.
+    /// Whether its frames have something in front of them, on some port or on the base: ports' own
+    /// interfaces alone are not enough for it.
     pub fn lies_above(&self) -> bool {
         self.tags != Tags::None || self.legs.iter().any(|leg| leg.tags != Tags::None)
     }

@@ -10,8 +10,8 @@ const BRIDGE_VLANDB_ENTRY_RANGE: u16 = 2;
 const BRIDGE_VLANDB_ENTRY_STATE: u16 = 3;
 const BRIDGE_VLAN_INFO_PVID: u16 = 2;
 const BRIDGE_VLAN_INFO_UNTAGGED: u16 = 4;
-/// `BR_STATE_FORWARDING`.
-const FORWARDING: u8 = 3;
+/// `BR_STATE_FORWARDING`: of a member, and of a VLAN of its.
+pub(crate) const FORWARDING: u8 = 3;
 /// Identifiers of VLANs.
 const MOST: u16 = 4094;
 

@@ -18,6 +18,7 @@
 use super::{Around, Is, Kind, Leg, NotOurs, Place, Queues, Said, Told, attribute, is_enslaved};
 use crate::model::{Link, Links};
 use crate::netlink::u32_at;
+use crate::netlink::vlan::FORWARDING;
 use fib::{Tag, Tags};
 use wire::ethernet;
 
@@ -29,8 +30,6 @@ const TREES: u32 = 1 << 2;
 const IFLA_BRPORT_STATE: u16 = 1;
 const IFLA_BRPORT_LEARNING: u16 = 8;
 const IFLA_BRPORT_LOCKED: u16 = 39;
-/// `BR_STATE_FORWARDING`.
-const FORWARDING: u8 = 3;
 /// `rp_filter`: a sender must be where the route to it leads.
 const STRICT: u8 = 1;
 /// Tags of an interface of the plane's at most.

@@ -15,8 +15,8 @@ pub(crate) struct Senders {
     told: HashMap<Station, InterfaceId>,
 }
 
-/// The interfaces of Linux's that hosts on bridges may be on, by bridge and VLAN: those that are not
-/// the plane's are among them.
+/// The interfaces of Linux's that hosts on bridges may be on, by bridge and VLAN. Some may not be
+/// the plane's.
 type Links = HashMap<(u32, u16), Vec<u32>>;
 
 impl Senders {

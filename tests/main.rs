@@ -100,6 +100,7 @@ mod traceroute_and_path_mtu_discovery_work;
 mod two_interfaces_by_xdp_are_a_wire;
 mod two_queues_two_workers;
 mod two_routers_outlive_failures_in_a_row;
+mod vxlans_are_forwarded;
 mod what_bifrost_cannot_do_linux_does;
 mod what_is_forwarded_is_seen_by_tcpdump;
 mod what_linux_forwards_is_not_policed;

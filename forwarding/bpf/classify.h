@@ -149,14 +149,24 @@ static __always_inline int is_tunnels(__u8 protocol) {
     return protocol == PROTOCOL_IPIP || protocol == PROTOCOL_IPV6 || protocol == PROTOCOL_GRE;
 }
 
-static __always_inline int is_enclosed4(struct ipv4 *ip) {
-    return is_tunnels(ip->protocol) && is_local4_of(bpf_ntohl(ip->destination), LOCAL_TUNNEL);
+/* Behind a header of UDP: a number, and nothing else (RFC 7348, 5). To which port it goes, workers
+ * look at. */
+static __always_inline int is_vxlan(__u8 protocol, void *udp, void *end) {
+    __u8 *vxlan = udp + 8;
+    return protocol == PROTOCOL_UDP && vxlan + 8 <= (__u8 *)end && load32(vxlan) == 0x08000000 && !vxlan[7];
+}
+
+static __always_inline int is_enclosed4(struct ipv4 *ip, void *end) {
+    __u32 destination = bpf_ntohl(ip->destination);
+    return (is_tunnels(ip->protocol) && is_local4_of(destination, LOCAL_TUNNEL)) ||
+           (is_vxlan(ip->protocol, ip + 1, end) && is_local4_of(destination, LOCAL_VXLAN));
 }
 
 /* A limit of tunnels stands in front of what is inside (RFC 2473, 4.1.1). */
-static __always_inline int is_enclosed6(struct ipv6 *ip) {
-    return (is_tunnels(ip->next_header) || ip->next_header == PROTOCOL_DESTINATION_OPTIONS) &&
-           is_local6_of(&ip->destination, LOCAL_TUNNEL);
+static __always_inline int is_enclosed6(struct ipv6 *ip, void *end) {
+    return ((is_tunnels(ip->next_header) || ip->next_header == PROTOCOL_DESTINATION_OPTIONS) &&
+            is_local6_of(&ip->destination, LOCAL_TUNNEL)) ||
+           (is_vxlan(ip->next_header, ip + 1, end) && is_local6_of(&ip->destination, LOCAL_VXLAN));
 }
 
 /* Link-local, multicast or limited broadcast: never transit for us. */

@@ -266,11 +266,11 @@ static __always_inline enum reason martian4(__u32 source, __u32 destination, int
 
 /* Who has a packet for this machine: Linux, or a worker that takes a tunnel's header off. */
 static __always_inline verdict own4(struct frame *frame, struct ipv4 *ip) {
-    return frame->flags & IF_FORWARD4 && !frame->joined && is_enclosed4(ip) ? WORKER : OURS;
+    return frame->flags & IF_FORWARD4 && !frame->joined && is_enclosed4(ip, frame->end) ? WORKER : OURS;
 }
 
 static __always_inline verdict own6(struct frame *frame, struct ipv6 *ip) {
-    return frame->flags & IF_FORWARD6 && !frame->joined && is_enclosed6(ip) ? WORKER : OURS;
+    return frame->flags & IF_FORWARD6 && !frame->joined && is_enclosed6(ip, frame->end) ? WORKER : OURS;
 }
 
 static __always_inline verdict express4(struct frame *frame, struct ipv4 *ip) {

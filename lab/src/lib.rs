@@ -36,7 +36,7 @@ mod wait;
 
 pub use bird::{Bird, Speaker};
 pub use callers::Teller;
-pub use capture::Capture;
+pub use capture::{Capture, difference};
 pub use click::Click;
 pub use error::{LabError, Result};
 pub use flows::{Flows, Sink};

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use lab::{Capture, Host, Lab, Router, inside, wait_for};
+use lab::{Capture, Host, Lab, Router, difference, inside, wait_for};
 use serde_json::Value;
 
 use crate::network::{Turn, turn};
@@ -36,17 +36,8 @@ const OVER_IPV6: [&str; 4] = ["five", "six", "seven", "nine"];
 /// The flow label that is set.
 const LABEL: u32 = 0x12345;
 
-/// Where a host has its frames, and Python that sends them.
+/// Where a host has its frames.
 const FILE: &str = "frames.pcap";
-const SEND: &str = "import socket, struct, sys, time
-data, at = open(sys.argv[1], 'rb').read(), 24
-s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-s.bind(('eth0', 0))
-while at < len(data):
-    n = struct.unpack('=I', data[at + 8:at + 12])[0]
-    s.send(data[at + 16:at + 16 + n])
-    at += 16 + n
-    time.sleep(0.002)";
 
 /// Python that makes, for the left, what leaves by tunnels: all fields that a header takes from
 /// what is in it, short and long, too long for the tunnel, and with little time to live.
@@ -260,17 +251,12 @@ impl Tunnels {
 
     /// What the frames in a host's file lead to at another host's door, without what each sender
     /// chooses, in order.
-    fn passes(&self, from: &Host, to: &Host, filter: &str) -> Vec<String> {
+    fn passes(&self, from: &Host, to: &Host, filter: &str) -> Vec<Vec<u8>> {
         let mut capture = Capture::start(to, "eth0", filter).unwrap();
-        let file = from.folder().join(FILE);
-        from.run(&format!("python3 -c \"{SEND}\" {}", file.display())).unwrap();
+        from.replay(&from.folder().join(FILE), "eth0").unwrap();
         std::thread::sleep(Duration::from_secs(1));
-        let bytes = std::fs::read(capture.stop().unwrap()).unwrap();
-        let mut frames = Vec::new();
-        let mut rest = bytes.get(24..).unwrap_or_default();
-        while let Some(length) = rest.get(8..12).map(|length| u32::from_ne_bytes(length.try_into().unwrap()))
-        {
-            let mut frame = rest[16..16 + length as usize].to_vec();
+        let mut frames = capture.frames().unwrap();
+        for frame in &mut frames {
             if frame[12..14] == [8, 0] && [4, 41, 47].contains(&frame[23]) {
                 frame[18..20].fill(0);
                 frame[24..26].fill(0);
@@ -280,8 +266,6 @@ impl Tunnels {
             if frame[12..14] == [0x86, 0xdd] && [4, 41, 47, 60].contains(&frame[20]) && chosen {
                 frame[14..18].copy_from_slice(&(first & !0xf_ffff | 1).to_be_bytes());
             }
-            frames.push(frame.iter().map(|byte| format!("{byte:02x}")).collect());
-            rest = &rest[16 + length as usize..];
         }
         frames.sort();
         frames
@@ -362,29 +346,13 @@ impl Tunnels {
     }
 
     /// What leaves by tunnels, and what came in by them.
-    fn both_ways(&self) -> [Vec<String>; 2] {
+    fn both_ways(&self) -> [Vec<Vec<u8>>; 2] {
         let by_tunnels = "(src 10.2.0.1 and (ip proto 4 or ip proto 41 or ip proto 47)) or \
                           (src 2001:db8:2::1 and (ip6[6] == 4 or ip6[6] == 41 or ip6[6] == 47 or ip6[6] == 60))";
         let out = self.passes(&self.left, &self.far, by_tunnels);
         let opened = self.passes(&self.far, &self.left, "dst 10.1.0.77 or dst 2001:db8:1::77");
         [out, opened]
     }
-}
-
-/// The difference between two lists, for people.
-fn same(linux: &[String], plane: &[String], what: &str) {
-    let only = |one: &[String], other: &[String]| {
-        let short = |frame: &String| format!("{} {}", frame.len() / 2, &frame[..frame.len().min(140)]);
-        one.iter().filter(|frame| !other.contains(frame)).take(12).map(short).collect::<Vec<_>>()
-    };
-    assert!(
-        linux == plane,
-        "{what}: {} by Linux, {} by Bifrost; only by Linux {:#?}, only by Bifrost {:#?}",
-        linux.len(),
-        plane.len(),
-        only(linux, plane),
-        only(plane, linux)
-    );
 }
 
 fn forwarded() {
@@ -400,8 +368,9 @@ fn forwarded() {
     let before = net.router.host().linux_forwarded().unwrap();
     let plane = net.both_ways();
     let by_linux = net.router.host().linux_forwarded().unwrap() - before;
-    same(&linux[0], &plane[0], "out");
-    same(&linux[1], &plane[1], "in");
+    for (way, (linux, plane)) in ["out", "in"].iter().zip(linux.iter().zip(&plane)) {
+        assert_eq!(difference(linux, plane), None, "{way}");
+    }
     // What is not right, and what the redirect of a neighbour concerns.
     assert!(by_linux < 60, "Linux forwarded {by_linux}");
     let passed = names.map(|name| {

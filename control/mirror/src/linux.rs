@@ -6,7 +6,7 @@ use crate::netlink::netconf::RTM_NEWNETCONF;
 use crate::netlink::request::{RTM_DELRULE, RTM_NEWRULE};
 use crate::netlink::socket::{Notifications, Received};
 use crate::netlink::tc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan, vtep};
 use crate::source::{Change, Counters, Said, Source, Telling};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -74,8 +74,14 @@ pub(crate) fn told(message: Message<'_>, counters: &mut Counters) -> Option<Chan
     let of_bridge = body.first() == Some(&netlink::BRIDGE);
     let told = match message.kind {
         RTM_NEWLINK if of_bridge => return link::parse_bridged(body).map(Change::Bridged),
-        RTM_NEWNEIGH if of_bridge => return station::parse(body).map(Change::Station),
-        RTM_DELNEIGH if of_bridge => return station::parse(body).map(Change::StationGone),
+        RTM_NEWNEIGH if of_bridge => {
+            let station = station::parse(body).map(Change::Station);
+            return station.or_else(|| vtep::parse(body).map(Change::Remote));
+        }
+        RTM_DELNEIGH if of_bridge => {
+            let station = station::parse(body).map(Change::StationGone);
+            return station.or_else(|| vtep::parse(body).map(Change::RemoteGone));
+        }
         RTM_NEWVLAN => return vlan::parse(body).map(Change::Vlans),
         RTM_DELVLAN => return vlan::parse(body).map(Change::VlansGone),
         RTM_NEWROUTE => return Some(Change::Route(route::parse(body)?, message.flags)),

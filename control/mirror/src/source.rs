@@ -22,6 +22,7 @@ use crate::netlink::nexthop::Object;
 use crate::netlink::route::RouteMessage;
 use crate::netlink::station::StationMessage;
 use crate::netlink::vlan::VlansMessage;
+use crate::netlink::vtep::VtepMessage;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -95,6 +96,8 @@ pub(crate) enum Change {
     VlansGone(VlansMessage),
     Station(StationMessage),
     StationGone(StationMessage),
+    Remote(VtepMessage),
+    RemoteGone(VtepMessage),
     Object(Object),
     ObjectGone(u32),
     /// A route, and how it joined the others of its key (`NLM_F_*`).

@@ -6,10 +6,11 @@
 //!
 //! What Linux has as one interface may be several here, which have its name and index: a bond or
 //! bridge is the own interface of each of its members' ports, and a VLAN on a bond is one on each.
-//! So both lanes know of ports, tags and interfaces only, and whoever asks by name or index is
-//! given all.
+//! A VXLAN is one for each of its other ends. So both lanes know of ports, tags and interfaces
+//! only, and whoever asks by name or index is given all.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use fib::{InterfaceEntry, InterfaceId, PortId, Tables, Tags, Traffic, Tunnel};
 use tracing::warn;
@@ -30,6 +31,14 @@ pub struct LogicalInterface {
     /// Linux's index and the port of what was counted before it came to be there, by the same
     /// number.
     before: (u32, PortId, Traffic),
+}
+
+/// Where an interface is: its port, and of a tunnel the other end.
+pub type At = (PortId, Option<IpAddr>);
+
+/// The place of what has these tags on a port, or is a tunnel.
+pub fn at(port: PortId, tags: &Tags) -> At {
+    (port, tags.tunnel().map(|tunnel| tunnel.over.remote()))
 }
 
 /// All of them, by name: one, or one for each port that it is on.
@@ -57,12 +66,13 @@ impl Interfaces {
         self.by_name.values_mut().flatten()
     }
 
-    /// That of a name on a port: the one that is there, else one of the name that is gone or was
+    /// That of a name at a place: the one that is there, else one of the name that is gone or was
     /// reserved, else a new one.
-    fn on_port(&mut self, name: &str, port: PortId) -> Result<&mut LogicalInterface, PlaneError> {
+    fn placed(&mut self, name: &str, port: PortId, tags: Tags) -> Result<&mut LogicalInterface, PlaneError> {
         let known = self.by_name.get(name).map_or(&[][..], |known| known);
-        let there = known.iter().position(|logical| logical.interface.is_some() && logical.port == port);
-        let same = || known.iter().position(|logical| logical.interface.is_none() && logical.port == port);
+        let is = |logical: &LogicalInterface| logical.at() == at(port, &tags);
+        let there = known.iter().position(|logical| logical.interface.is_some() && is(logical));
+        let same = || known.iter().position(|logical| logical.interface.is_none() && is(logical));
         let free = || known.iter().position(|logical| logical.interface.is_none());
         let at = match there.or_else(same).or_else(free) {
             Some(at) => at,
@@ -70,13 +80,13 @@ impl Interfaces {
                 let id = self.number(name)?;
                 let known = self.by_name.entry(name.to_owned()).or_default();
                 let before = (0, PortId::NONE, Traffic::default());
-                known.push(LogicalInterface { id, interface: None, port, tags: Tags::None, before });
+                known.push(LogicalInterface { id, interface: None, port, tags, before });
                 known.len() - 1
             }
         };
         // It has just been found or put there.
         let known = self.by_name.entry(name.to_owned()).or_default();
-        known[at].port = port;
+        (known[at].port, known[at].tags) = (port, tags);
         Ok(&mut known[at])
     }
 
@@ -192,16 +202,30 @@ impl Plane {
         own.chain(logical).fold(Traffic::default(), |total, more| totals::both(&total, &more))
     }
 
+    /// What passed a tunnel of this number.
+    pub fn tunnel_traffic(&self, id: InterfaceId) -> Traffic {
+        let logical = self.logical().find(|logical| logical.id == id);
+        let since = |logical: &LogicalInterface| {
+            totals::since(&totals::passed(&self.driver, &self.worker_pool, id, None), &logical.before.2)
+        };
+        logical.map(since).unwrap_or_default()
+    }
+
     /// The tunnels that are there, by number.
     pub fn tunnels(&self) -> impl Iterator<Item = (InterfaceId, &Interface, &Tunnel)> {
         self.logical()
             .filter_map(|logical| Some((logical.id, logical.interface.as_ref()?, logical.tags.tunnel()?)))
     }
 
-    /// The tunnel that is Linux's interface of this index.
-    pub fn tunnel_of(&self, ifindex: u32) -> Option<InterfaceId> {
-        let tunnel = self.interfaces.of(ifindex).find(|logical| logical.tags.tunnel().is_some());
-        tunnel.map(|logical| logical.id)
+    /// The tunnels that are Linux's interface of this index: one, or of a VXLAN one for each other
+    /// end.
+    pub fn tunnels_of(&self, ifindex: u32) -> impl Iterator<Item = (InterfaceId, &Tunnel)> {
+        self.interfaces.of(ifindex).filter_map(|logical| Some((logical.id, logical.tags.tunnel()?)))
+    }
+
+    /// Whether Linux's interface of this index is a tunnel that is there.
+    pub fn is_tunnel(&self, ifindex: u32) -> bool {
+        self.tunnels_of(ifindex).next().is_some()
     }
 
     /// The number of an interface that may not be there yet, which it has from now on.
@@ -213,7 +237,7 @@ impl Plane {
             return Ok(known.id);
         }
         self.stale = true;
-        self.interfaces.on_port(name, PortId::NONE).map(|logical| logical.id)
+        self.interfaces.placed(name, PortId::NONE, Tags::None).map(|logical| logical.id)
     }
 
     /// Takes an interface with these tags on a port, or takes note of what changed about it. Says
@@ -234,14 +258,14 @@ impl Plane {
             self.forget_interface(interface.ifindex, tables);
         }
         let known = self.interfaces.given;
-        let logical = self.interfaces.on_port(&interface.name, port)?;
+        let logical = self.interfaces.placed(&interface.name, port, tags)?;
         let (id, is, of) = (logical.id, interface.ifindex, self.ports.get(usize::from(port.0)));
         if (logical.before.0, logical.before.1) != (is, port) {
             let counted = totals::passed(&self.driver, &self.worker_pool, id, of);
             logical.before = (is, port, counted);
         }
         let name = interface.name.clone();
-        (logical.interface, logical.tags) = (Some(interface), tags);
+        logical.interface = Some(interface);
         let entry = logical.entry(of);
         let there = entry.is_some();
         self.interfaces.names.insert(is, name);
@@ -262,11 +286,11 @@ impl Plane {
         self.forget_interfaces(ifindex, |_| true, tables)
     }
 
-    /// Forgets an interface on those of its ports that `which` says; whether there were any.
+    /// Forgets an interface at those of its places that `which` says; whether there were any.
     pub fn forget_interfaces(
         &mut self,
         ifindex: u32,
-        which: impl Fn(PortId) -> bool,
+        which: impl Fn(At) -> bool,
         tables: &mut Tables,
     ) -> bool {
         let Some(name) = self.interfaces.names.get(&ifindex) else { return false };
@@ -275,7 +299,7 @@ impl Plane {
             if !logical.is(ifindex) {
                 continue;
             }
-            if !which(logical.port) {
+            if !which(logical.at()) {
                 left = true;
                 continue;
             }
@@ -319,6 +343,11 @@ impl Plane {
 impl LogicalInterface {
     fn is(&self, ifindex: u32) -> bool {
         self.interface.as_ref().is_some_and(|has| has.ifindex == ifindex)
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> At {
+        at(self.port, &self.tags)
     }
 
     /// What both lanes read of it.

@@ -44,7 +44,7 @@ pub use elements::router::standard::Hooks;
 pub use error::PlaneError;
 pub use flow_snapshot::FlowSnapshot;
 pub use handed::Handed;
-pub use interfaces::LogicalInterface;
+pub use interfaces::{At, LogicalInterface, at};
 pub use landing::InFlight;
 pub use plane::{Change, Plane, PlaneSettings};
 pub use policy::{Policy, PolicySettings};

@@ -370,7 +370,7 @@ impl Plane {
         let strangers = InterfaceFlags::BRIDGED | InterfaceFlags::TRACKED;
         for (extra, wanted) in [
             (Extra::Vrfs, entry.table.of_addresses() != TableId::MAIN),
-            (Extra::Strangers, entry.flags.contains(strangers)),
+            (Extra::Strangers, entry.flags.contains(strangers) && entry.tags.tunnel().is_none()),
         ] {
             if !wanted {
                 continue;

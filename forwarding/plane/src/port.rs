@@ -362,7 +362,12 @@ impl Interface {
     /// What workers read of it where it is a tunnel, on no port of its own.
     pub(crate) fn tunnel_entry(&self, tags: Tags) -> InterfaceEntry {
         let Interface { ifindex, mtu, mac, table, .. } = *self;
-        let flags = self.flags(ReversePath::Linux);
+        let mut flags = self.flags(ReversePath::Linux);
+        // What leaves by another end than it came by goes back to the same link all the same.
+        flags.set(
+            InterfaceFlags::BRIDGED,
+            tags.tunnel().is_some_and(|tunnel| tunnel.payload.vxlan().is_some()),
+        );
         InterfaceEntry { ifindex, mtu, mac, flags, port: PortId::NONE, tags, table }
     }
 }

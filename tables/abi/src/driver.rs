@@ -70,6 +70,8 @@ constants! {
     LOCAL_ANY: u8 = LOCAL_MAIN | LOCAL_BESIDE;
     /// Besides: tunnels end there that workers open.
     LOCAL_TUNNEL: u8 = 4;
+    /// Besides: VXLANs do.
+    LOCAL_VXLAN: u8 = 8;
     /// An address's key times this, shifted, is its bit in the filter of local ones.
     LOCAL_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     /// So far: 15 bits are left.

@@ -61,6 +61,6 @@ pub use memory::{Capacity, DriverMemory, Memory, Region, Sizes};
 pub use multicast::{GroupCount, GroupEntry, GroupReader, Groups, Leaving, Multicast, mapped};
 pub use tables::Tables;
 pub use traffic::{Count, Counts, Traffic};
-pub use tunnel::{Ends, Gre, LONGEST_HEADER, Over, Payload, Tunnel, TunnelWord};
+pub use tunnel::{Ends, Gre, LONGEST_HEADER, Over, Payload, Tunnel, TunnelWord, Vxlan};
 pub use view::{Hops, View};
 pub use word::{AdjacencyWord, Hop, HopKind, InterfaceWord, LinkWord};

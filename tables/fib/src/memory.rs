@@ -4,7 +4,7 @@
 //! creates the bpf maps with [`Sizes`] and hands over their mappings.
 
 use crate::interface::TAG_BYTES;
-use crate::tunnel::{END_BYTES, TUNNEL_BYTES};
+use crate::tunnel::{END_BYTES, HOST_BYTES, TUNNEL_BYTES};
 use crate::word::MAX_NEXT_HOPS;
 use crate::{FibError, Mapping};
 use std::any::Any;
@@ -265,6 +265,8 @@ pub(crate) struct Arrays {
     pub(crate) tunnels: Array<AtomicU64>,
     /// Workers' alone.
     pub(crate) ends: Array<AtomicU32>,
+    /// Workers' alone.
+    pub(crate) hosts: Array<AtomicU64>,
 }
 
 impl Arrays {
@@ -287,6 +289,7 @@ impl Arrays {
             tags: checked("tags", &memory.tags, sizes.tags)?,
             tunnels: Array::NONE,
             ends: Array::NONE,
+            hosts: Array::NONE,
         })
     }
 }
@@ -305,7 +308,7 @@ impl WorkerMemory {
             return Err(FibError::TooManyNextHops(capacity.next_hops));
         }
         let sizes = capacity.sizes();
-        let bytes = sizes.total() + TUNNEL_BYTES + END_BYTES;
+        let bytes = sizes.total() + TUNNEL_BYTES + END_BYTES + HOST_BYTES;
         let mapping = Mapping::new(bytes).map_err(|source| FibError::NoMemory { bytes, source })?;
         fn array<T>(next: &mut NonNull<u8>, bytes: usize) -> Array<T> {
             let at = *next;
@@ -325,6 +328,7 @@ impl WorkerMemory {
             tags: array(next, sizes.tags),
             tunnels: array(next, TUNNEL_BYTES),
             ends: array(next, END_BYTES),
+            hosts: array(next, HOST_BYTES),
         };
         Ok(WorkerMemory { arrays, rest4: crate::ipv4::rest(capacity), mapping })
     }

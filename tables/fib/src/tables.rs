@@ -258,6 +258,14 @@ impl Tables {
         self.interfaces.tunnels().set_path_mtu(id, mtu);
     }
 
+    /// Says whether Linux knows a host with this Ethernet address behind the end that an interface
+    /// is ([`Hops::knows_host`]). False where there is no room for it: Linux has what it sends.
+    ///
+    /// [`Hops::knows_host`]: crate::Hops::knows_host
+    pub fn know_host(&mut self, id: InterfaceId, mac: [u8; 6], known: bool) -> bool {
+        self.interfaces.tunnels().hosts.set(id, mac, known)
+    }
+
     /// What was written for an interface.
     pub fn interface(&self, id: InterfaceId) -> Option<InterfaceEntry> {
         self.interfaces.get(id)

@@ -133,7 +133,7 @@ impl View {
             used: &arrays.used,
             interfaces: arrays.interfaces.as_chunks().0,
             tags: &arrays.tags,
-            tunnels: tunnel::Words { tunnels: &arrays.tunnels, ends: &arrays.ends },
+            tunnels: tunnel::Words { tunnels: &arrays.tunnels, ends: &arrays.ends, hosts: &arrays.hosts },
             counts: self.counts.entries(),
         }
     }

@@ -3,7 +3,7 @@
 
 use fib::{
     Capacity, FibError, Gre, InterfaceEntry, InterfaceFlags, InterfaceId, Over, Payload, PortId, TableId,
-    Tables, Tags, Tunnel,
+    Tables, Tags, Tunnel, Vxlan,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -12,7 +12,11 @@ fn tunnel() -> impl Strategy<Value = Tunnel> {
     let key = || prop_oneof![Just(None), (0u32..2).prop_map(Some)];
     let fields = || (key(), any::<bool>()).prop_map(|(key, sum)| Gre { key, sum });
     let gre = (fields(), fields()).prop_map(|(enters, leaves)| Payload::Gre { enters, leaves });
-    let payload = prop_oneof![Just(Payload::Ipv4), Just(Payload::Ipv6), gre];
+    let vxlan =
+        (0u32..2, 4789u16..4791, any::<[bool; 3]>()).prop_map(|(vni, port, [sum, unsummed, learns])| {
+            Payload::Vxlan(Vxlan { vni, port, sources: (32768, 61000), sum, unsummed, learns })
+        });
+    let payload = prop_oneof![Just(Payload::Ipv4), Just(Payload::Ipv6), gre, vxlan];
     let over4 = (0u32..3, 0u32..3, any::<bool>(), any::<bool>()).prop_map(
         |(local, remote, dont_fragment, ignore_df)| {
             let [local, remote] = [local, remote].map(|end| (0x0a00_0000 + end).into());
@@ -79,11 +83,19 @@ proptest! {
                 };
                 prop_assert_eq!((is.inherits_label(), is.limit()), (label.is_none(), limit));
                 let [enters, leaves] = wanted.payload.fields();
-                prop_assert_eq!((is.key_out(), is.sums()), (leaves.key, [enters.sum, leaves.sum]));
+                let vxlan = wanted.payload.vxlan();
+                prop_assert_eq!(is.vxlan(), vxlan.map(|vxlan| (vxlan.vni, vxlan.port)));
+                prop_assert_eq!(is.learns(), vxlan.is_some_and(|vxlan| vxlan.learns));
+                let sums = match vxlan {
+                    Some(vxlan) => [!vxlan.unsummed && is.over_ipv6(), vxlan.sum],
+                    None => [enters.sum, leaves.sum],
+                };
+                prop_assert_eq!((is.key_out(), is.sums()), (leaves.key, sums));
                 let carried: Vec<_> = [4, 6].into_iter().filter(|version| is.carries(*version)).collect();
                 let protocols: Vec<_> = carried.iter().map(|version| is.protocol(*version)).collect();
                 match wanted.payload {
                     Payload::Gre { .. } => prop_assert_eq!(protocols, [47, 47]),
+                    Payload::Vxlan(_) => prop_assert_eq!(protocols, [17, 17]),
                     payload => prop_assert_eq!(protocols, payload.protocols()),
                 }
             }
@@ -130,4 +142,25 @@ fn there_is_room_for_thousands() {
     }
     let there = |n| view.hops().tunnel_at(&tunnel(n).ends()).is_some();
     assert!((0..4096).all(|n| there(n) == (n % 4 >= 2)));
+}
+
+#[test]
+fn hosts_are_known_behind_one_end_until_they_are_forgotten() {
+    let mut tables = Tables::new(Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }, None).unwrap();
+    let view = tables.view();
+    let mac = |n: u16| [2, 0, 0, 0, (n >> 8) as u8, n as u8];
+    assert!((0..10_000).all(|n| tables.know_host(InterfaceId(300 + n % 3), mac(n), true)));
+    let known = |n: u16, by: u16| view.hops().knows_host(InterfaceId(300 + by), mac(n));
+    assert!((0..10_000).all(|n| known(n, n % 3) && !known(n, (n + 1) % 3)));
+    assert!((0..10_000).filter(|n| n % 2 == 0).all(|n| tables.know_host(
+        InterfaceId(300 + n % 3),
+        mac(n),
+        false
+    )));
+    assert!((0..10_000).all(|n| known(n, n % 3) == (n % 2 == 1)));
+    // More than there is room for are unknown, and say so.
+    let refused = (0..60_000).filter(|n| !tables.know_host(InterfaceId(400), mac(*n), true)).count();
+    let unknown = (0..60_000).filter(|n| !view.hops().knows_host(InterfaceId(400), mac(*n))).count();
+    assert_eq!(refused, unknown);
+    assert!(refused > 0);
 }

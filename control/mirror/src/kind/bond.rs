@@ -109,7 +109,7 @@ impl Kind for Bond {
             sends: port.transmits(),
             tags: Tags::None,
         };
-        Ok(Place { base: bond, legs: members.into_iter().map(leg).collect(), tags: Tags::None })
+        Ok(Place::on_ports(bond, members.into_iter().map(leg).collect(), Tags::None))
     }
 
     fn stands_for_members(&self) -> bool {

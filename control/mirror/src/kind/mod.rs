@@ -45,6 +45,11 @@ pub trait Kind {
         true
     }
 
+    /// Whether headers stand in front of its packets that lead to another end.
+    fn is_tunnel(&self) -> bool {
+        false
+    }
+
     /// Whether an interface that has one of this kind for its master goes on as if it had none:
     /// frames enter and leave by it as its own.
     fn leaves_members_alone(&self) -> bool {
@@ -112,7 +117,7 @@ macro_rules! kinds {
     };
 }
 
-kinds!(vlan::Vlan, bond::Bond, bridge::Bridge, vrf::Vrf, tunnel::Tunnel);
+kinds!(vlan::Vlan, bond::Bond, bridge::Bridge, vrf::Vrf, tunnel::Tunnel, vxlan::Vxlan);
 mod port;
 
 pub use bond::Member;
@@ -157,8 +162,10 @@ pub struct Place<'a> {
     /// By which ports: one, or members of a bond or bridge; none: by whatever port leads to a
     /// tunnel's other end.
     pub legs: Vec<Leg<'a>>,
-    /// The tags that it has in front of the base's frames, or the tunnel's header.
+    /// The tags that it has in front of the base's frames.
     pub tags: Tags,
+    /// The headers of a tunnel: one, or of a VXLAN one for each other end.
+    pub tunnels: Vec<fib::Tunnel>,
 }
 
 /// A port that frames of an interface pass.
@@ -177,6 +184,16 @@ pub struct Leg<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// That of an interface whose frames enter and leave by ports.
+    fn on_ports(base: &'a Link, legs: Vec<Leg<'a>>, tags: Tags) -> Place<'a> {
+        Place { base, legs, tags, tunnels: Vec::new() }
+    }
+
+    /// That of a tunnel.
+    fn of_tunnels(link: &'a Link, tunnels: Vec<fib::Tunnel>) -> Place<'a> {
+        Place { base: link, legs: Vec::new(), tags: Tags::None, tunnels }
+    }
+
     /// The bond or bridge that its ports are members of, if they are of one.
     pub fn whole(&self) -> Option<&'a Link> {
         let members =
@@ -187,7 +204,9 @@ impl<'a> Place<'a> {
     /// Whether its frames have something in front of them, on some port or on the base: ports' own
     /// interfaces alone are not enough for it.
     pub fn lies_above(&self) -> bool {
-        self.tags != Tags::None || self.legs.iter().any(|leg| leg.tags != Tags::None)
+        self.tags != Tags::None
+            || !self.tunnels.is_empty()
+            || self.legs.iter().any(|leg| leg.tags != Tags::None)
     }
 }
 
@@ -235,7 +254,8 @@ mod tests {
         let around = Around { links: &known, ports: &ports };
         let place = around.place(known.by_index(links.last().unwrap().ifindex).unwrap());
         let shown = |place: Place<'_>| {
-            (place.base.ifindex, place.legs.iter().map(|leg| leg.port.ifindex).collect(), place.tags)
+            let tags = place.tunnels.first().map_or(place.tags, |tunnel| Tags::Tunnel(*tunnel));
+            (place.base.ifindex, place.legs.iter().map(|leg| leg.port.ifindex).collect(), tags)
         };
         place.map(shown).map_err(|why| why.to_string())
     }

@@ -25,7 +25,7 @@ impl Kind for Port {
             return Err(if link.mac.is_none() { Why::Address } else { Why::Unnamed }.into());
         }
         let leg = Leg { port: link, receives: true, sends: true, tags: Tags::None };
-        Ok(Place { base: link, legs: vec![leg], tags: Tags::None })
+        Ok(Place::on_ports(link, vec![leg], Tags::None))
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told};
 use crate::model::{Link, Links};
 use crate::netlink::{attributes, u32_value};
-use fib::{Ends, Gre, Over, Payload, Tags};
+use fib::{Ends, Gre, Over, Payload};
 use std::net::IpAddr;
 
 /// Attributes of GRE (`linux/if_tunnel.h`).
@@ -303,11 +303,15 @@ impl Kind for Tunnel {
         if let Some(twin) = around.links.twins(link).next() {
             return Err(Why::Twin(twin.name.clone()).into());
         }
-        Ok(Place { base: link, legs: Vec::new(), tags: Tags::Tunnel(tunnel) })
+        Ok(Place::of_tunnels(link, vec![tunnel]))
     }
 
     fn has_neighbours(&self) -> bool {
         self.header == Err(Why::Ethernet)
+    }
+
+    fn is_tunnel(&self) -> bool {
+        true
     }
 }
 
@@ -325,6 +329,7 @@ impl Links {
 mod tests {
     use super::*;
     use crate::kind::tests::{link, place, told};
+    use fib::Tags;
 
     const LOCAL: [u8; 4] = [192, 0, 2, 1];
     const REMOTE: [u8; 4] = [192, 0, 2, 2];

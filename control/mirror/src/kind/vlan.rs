@@ -52,6 +52,8 @@ enum Why {
     Enslaved,
     #[error("it has two tags, and the bridge below tells VLANs apart")]
     DeepOnBridge,
+    #[error("it lies on a VXLAN")]
+    OnTunnel,
     #[error("its Ethernet address is not that of the bridge that it is on")]
     OtherAddress,
     #[error("{name}: {why}")]
@@ -98,6 +100,9 @@ impl Kind for Vlan {
             return Ok(bridge.place_on(base, link, Some(tag), around).map_err(below)?);
         }
         let mut place = around.place(base).map_err(below)?;
+        if !place.tunnels.is_empty() {
+            return Err(Why::OnTunnel.into());
+        }
         if bridge.is_some() {
             can_check(base, link, None, around).map_err(below)?;
         }

@@ -1,7 +1,7 @@
 //! A change's way into the model, whoever told it.
 
 use super::Counters;
-use crate::model::{Changes, Effect, Model, SourceId};
+use crate::model::{Changes, Effect, Model, Remote, SourceId};
 use crate::reading::Subject;
 use crate::source::Change;
 
@@ -65,6 +65,15 @@ pub(crate) fn take_in(
         Change::StationGone(station) => {
             model.remove_station(station.station, changes);
             return Some(Subject::Station(station.station));
+        }
+        Change::Remote(remote) => {
+            model.set_remote(&remote, changes);
+            return Some(Subject::Remote(Remote::of(&remote)));
+        }
+        Change::RemoteGone(remote) => {
+            let host = Remote::of(&remote);
+            model.remove_remote(host, changes);
+            return Some(Subject::Remote(host));
         }
         Change::Object(object) => {
             model.set_object(source, &object, changes);

@@ -283,6 +283,17 @@ impl Mirror {
         self.programmer.bind(ifindex, Some(legs), &self.model, tables);
     }
 
+    /// As [`bind`](Self::bind), for a VXLAN: packets leave by that of these interfaces whose end,
+    /// which is named beside it, the neighbour is behind.
+    pub fn bind_vxlan(
+        &mut self,
+        ifindex: u32,
+        ends: impl IntoIterator<Item = (InterfaceId, IpAddr)>,
+        tables: &mut Tables,
+    ) {
+        self.programmer.bind(ifindex, Some(Legs::of_ends(ifindex, ends)), &self.model, tables);
+    }
+
     /// Gives an interface back: Linux forwards what leaves by it.
     pub fn unbind(&mut self, ifindex: u32, tables: &mut Tables) {
         self.programmer.bind(ifindex, None, &self.model, tables);

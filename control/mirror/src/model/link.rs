@@ -1,11 +1,13 @@
 //! Interfaces, and the settings of each that decide forwarding.
 
 use super::vlans::{MemberVlans, Vlans};
+use super::vteps::{Moved, Remote, Vteps};
 use crate::kind::{Bridged, Is, Member};
 use crate::netlink::link::{BridgedMessage, LinkMessage};
 use crate::netlink::netconf::{ALL, NetconfMessage};
 use crate::netlink::vlan::VlansMessage;
-use std::collections::{BTreeMap, HashMap};
+use crate::netlink::vtep::{Vtep, VtepMessage};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wire::Mac;
 
 /// An interface of Linux.
@@ -53,6 +55,7 @@ pub struct Links {
     links: BTreeMap<u32, Link>,
     settings: HashMap<(bool, i32), Settings>,
     vlans: Vlans,
+    vteps: Vteps,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -109,6 +112,7 @@ impl Links {
     pub(crate) fn remove(&mut self, ifindex: u32) -> bool {
         self.settings.retain(|(_, index), _| *index != ifindex as i32);
         self.vlans.set(ifindex, MemberVlans::default());
+        self.vteps.forget(ifindex);
         self.links.remove(&ifindex).is_some()
     }
 
@@ -158,6 +162,40 @@ impl Links {
     /// The same of all that one has.
     pub(crate) fn set_vlans(&mut self, ifindex: u32, vlans: MemberVlans) -> bool {
         self.vlans.set(ifindex, vlans)
+    }
+
+    /// The other ends of a VXLAN that are known.
+    pub(crate) fn vteps_of(&self, vxlan: u32) -> BTreeSet<Vtep> {
+        self.vteps.ends(vxlan)
+    }
+
+    /// The end of a VXLAN that a host is behind, if that is known.
+    pub(crate) fn vtep_of_host(&self, vxlan: u32, mac: Mac) -> Option<Vtep> {
+        self.vteps.of_host(vxlan, mac)
+    }
+
+    /// The one end to which a VXLAN sends what is for nobody that it knows.
+    pub(crate) fn vtep_of_anybody(&self, vxlan: u32) -> Option<Vtep> {
+        self.vteps.of_anybody(vxlan)
+    }
+
+    /// All hosts behind ends of VXLANs.
+    pub fn remotes(&self) -> impl Iterator<Item = Remote> {
+        self.vteps.all().map(|(host, _)| host)
+    }
+
+    /// Whether a message says what is known.
+    pub(crate) fn agrees_remote(&self, message: &VtepMessage) -> bool {
+        self.vteps.agrees(message)
+    }
+
+    /// Takes in what a message says.
+    pub(crate) fn set_remote(&mut self, message: &VtepMessage) -> Moved {
+        self.vteps.set(message)
+    }
+
+    pub(crate) fn remove_remote(&mut self, host: Remote) -> Moved {
+        self.vteps.remove(host)
     }
 
     fn completed(&self, message: &LinkMessage) -> Link {

@@ -12,6 +12,7 @@ mod routes;
 mod stations;
 mod target;
 mod vlans;
+mod vteps;
 
 pub use gateways::{Gateway, Gateways};
 pub use link::{Link, Links};
@@ -19,9 +20,10 @@ pub use neighbour::{Neighbour, Neighbours};
 pub use route::{Kind, Route, Table};
 pub(crate) use routes::host;
 pub use routes::{Counts, Effect, Routes};
-pub use stations::{Station, Stations};
+pub use stations::{Outlet, Station, Stations};
 pub use target::{Objects, Path, SourceId, Target, TargetId, Targets, Ways};
 pub use vlans::{MemberVlans, Passage};
+pub use vteps::Remote;
 
 use crate::netlink::address::Address;
 use crate::netlink::link::{BridgedMessage, LinkMessage};
@@ -31,10 +33,12 @@ use crate::netlink::nexthop::Object;
 use crate::netlink::request::What;
 use crate::netlink::station::StationMessage;
 use crate::netlink::vlan::VlansMessage;
+use crate::netlink::vtep::VtepMessage;
 use fib::Locality;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use vteps::Moved;
 use wire::Mac;
 
 /// See the module's description.
@@ -70,7 +74,7 @@ pub struct Changes {
     pub vlans: Vec<u32>,
     /// Neighbours that are new, changed or gone.
     pub neighbours: Vec<(u32, IpAddr)>,
-    /// Hosts on bridges that are new, elsewhere or gone.
+    /// Hosts on bridges, or behind ends of VXLANs, that are new, elsewhere or gone.
     pub stations: Vec<Station>,
     /// Next-hop objects that are new, changed or gone.
     pub objects: Vec<(SourceId, u32)>,
@@ -131,10 +135,15 @@ impl Model {
         of
     }
 
-    /// The member that a host is behind, of the bridge that an interface is or lies on.
-    pub fn member_towards(&self, ifindex: u32, mac: Mac) -> Option<u32> {
-        let (bridge, vlan) = self.links.within_bridge(self.links.by_index(ifindex)?)?;
-        self.stations.member(Station { bridge: bridge.ifindex, vlan, mac })
+    /// What a host is behind: a member of the bridge that an interface is or lies on, or an end of
+    /// the VXLAN that it is.
+    pub fn outlet_towards(&self, ifindex: u32, mac: Mac) -> Option<Outlet> {
+        let link = self.links.by_index(ifindex)?;
+        if link.is_vxlan() {
+            return self.links.end_towards(link, mac).map(Outlet::End);
+        }
+        let (bridge, vlan) = self.links.within_bridge(link)?;
+        self.stations.member(Station { bridge: bridge.ifindex, vlan, mac }).map(Outlet::Member)
     }
 
     /// The number of the table of the VRF that an interface belongs to, or is.
@@ -300,6 +309,26 @@ impl Model {
         }
         for station in self.stations.of(ifindex) {
             self.remove_station(station, changes);
+        }
+    }
+
+    /// Takes in behind which end of a VXLAN a host is.
+    pub(crate) fn set_remote(&mut self, message: &VtepMessage, changes: &mut Changes) {
+        let moved = self.links.set_remote(message);
+        self.note_remote(Remote::of(message), moved, changes);
+    }
+
+    pub(crate) fn remove_remote(&mut self, host: Remote, changes: &mut Changes) {
+        let moved = self.links.remove_remote(host);
+        self.note_remote(host, moved, changes);
+    }
+
+    fn note_remote(&self, host: Remote, moved: Moved, changes: &mut Changes) {
+        if moved.host {
+            changes.stations.push(Station { bridge: host.vxlan, vlan: 0, mac: host.mac });
+        }
+        if moved.ends {
+            changes.links.push(host.vxlan);
         }
     }
 

@@ -3,9 +3,19 @@
 
 use crate::netlink::station::StationMessage;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use wire::Mac;
 
-/// A host on a bridge.
+/// What a host on a link of several parts is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outlet {
+    /// A member of a bond or bridge, by Linux's index.
+    Member(u32),
+    /// An end of a VXLAN.
+    End(IpAddr),
+}
+
+/// A host on a bridge, or behind an end of a VXLAN, which is as a bridge to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Station {
     /// The bridge, by Linux's index.

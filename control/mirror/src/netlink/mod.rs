@@ -30,6 +30,7 @@ pub mod socket;
 pub mod station;
 pub mod tc;
 pub mod vlan;
+pub mod vtep;
 pub mod wireguard;
 pub mod xfrm;
 
@@ -227,7 +228,7 @@ mod tests {
             route::parse(body),
             link::parse(body),
             link::parse_bridged(body),
-            (station::parse(body), vlan::parse(body)),
+            (station::parse(body), vlan::parse(body), vtep::parse(body)),
             address::parse(body),
             neighbour::parse(body),
             nexthop::parse(body),

@@ -45,7 +45,7 @@ pub enum What {
     Neighbours,
     /// VLANs of bridges and their members.
     Vlans,
-    /// Hosts on bridges.
+    /// Hosts on bridges, and behind ends of VXLANs.
     Stations,
     /// Next-hop objects.
     Objects,

@@ -5,7 +5,7 @@
 //! own MTU. What changes (the neighbour's address, the interface's MTU) is its content, and a
 //! change is one write for all routes that lead there.
 
-use crate::model::Model;
+use crate::model::{Model, Outlet};
 use fib::{Adjacency, AdjacencyId, FibError, InterfaceId, NextHopId, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -30,8 +30,8 @@ pub(crate) struct Key {
 pub(crate) enum Behind {
     /// Wherever.
     Any,
-    /// Behind this member of the bridge.
-    Member(u32),
+    /// Behind this member of the bridge, or this end of the VXLAN.
+    This(Outlet),
     /// Linux has it, or looks for it.
     Linux,
 }
@@ -230,7 +230,7 @@ fn wanted(key: &Key, model: &Model) -> Adjacency {
         _ => {
             let is_there = |mac: &Mac| match key.behind {
                 Behind::Any => true,
-                Behind::Member(member) => model.member_towards(key.ifindex, *mac) == Some(member),
+                Behind::This(outlet) => model.outlet_towards(key.ifindex, *mac) == Some(outlet),
                 Behind::Linux => false,
             };
             neighbour.and_then(|neighbour| neighbour.usable()).filter(is_there).map(|mac| mac.0)

@@ -8,10 +8,10 @@
 //!
 //! A way over a bridge is one over the leg whose member the neighbour is behind. While Linux does
 //! not know where that is, packets are for Linux to find out; and so are all to who is behind a
-//! member that is no port.
+//! member that is no port. A VXLAN is as a bridge, and its other ends are as members.
 
 use super::adjacency::{Behind, FOREIGN};
-use crate::model::{Link, Links, Model};
+use crate::model::{Link, Links, Model, Outlet};
 use fib::InterfaceId;
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -25,28 +25,35 @@ const ACTIVE_BACKUP: Option<u8> = Some(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Legs {
     legs: SmallVec<[Leg; 1]>,
-    /// The bond or bridge below, by Linux's index.
+    /// The bond or bridge below, or the VXLAN itself, by Linux's index.
     below: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leg {
     interface: InterfaceId,
-    /// The member of the bond or bridge, by Linux's index.
-    member: u32,
+    by: Outlet,
 }
 
 impl From<InterfaceId> for Legs {
     fn from(interface: InterfaceId) -> Legs {
-        Legs { legs: SmallVec::from_slice(&[Leg { interface, member: 0 }]), below: None }
+        Legs { legs: SmallVec::from_slice(&[Leg { interface, by: Outlet::Member(0) }]), below: None }
     }
 }
 
 impl Legs {
     /// Those on the members of a bond or bridge.
     pub fn of_members(below: u32, members: impl IntoIterator<Item = (InterfaceId, u32)>) -> Legs {
-        let legs = members.into_iter().map(|(interface, member)| Leg { interface, member }).collect();
-        Legs { legs, below: Some(below) }
+        Legs::of(below, members.into_iter().map(|(interface, member)| (interface, Outlet::Member(member))))
+    }
+
+    /// Those to the other ends of a VXLAN.
+    pub fn of_ends(vxlan: u32, ends: impl IntoIterator<Item = (InterfaceId, IpAddr)>) -> Legs {
+        Legs::of(vxlan, ends.into_iter().map(|(interface, end)| (interface, Outlet::End(end))))
+    }
+
+    fn of(below: u32, legs: impl Iterator<Item = (InterfaceId, Outlet)>) -> Legs {
+        Legs { legs: legs.map(|(interface, by)| Leg { interface, by }).collect(), below: Some(below) }
     }
 
     /// One of them, to name the interface by.
@@ -56,10 +63,12 @@ impl Legs {
 
     /// Whether what they come to depends on this interface of Linux's.
     pub fn depend_on(&self, ifindex: u32) -> bool {
-        self.below.is_some_and(|below| below == ifindex || self.legs.iter().any(|leg| leg.member == ifindex))
+        self.below.is_some_and(|below| {
+            below == ifindex || self.legs.iter().any(|leg| leg.by == Outlet::Member(ifindex))
+        })
     }
 
-    /// Whether they are members of this bridge or bond.
+    /// Whether they are members of this bridge or bond, or ends of this VXLAN.
     pub fn are_on(&self, below: u32) -> bool {
         self.below == Some(below)
     }
@@ -74,38 +83,41 @@ impl Legs {
     ) -> SmallVec<[(InterfaceId, Behind); 1]> {
         let any = |leg: &Leg| (leg.interface, Behind::Any);
         let Some(below) = self.below else { return self.legs.iter().map(any).collect() };
-        match model.links.by_index(below).filter(|link| link.is_bridge()) {
-            Some(bridge) => self.towards_member(bridge, (ifindex, neighbour), model).into_iter().collect(),
+        match model.links.by_index(below).filter(|link| link.is_bridge() || link.is_vxlan()) {
+            Some(link) => self.towards_one(link, (ifindex, neighbour), model).into_iter().collect(),
             None => self.towards_members(below, neighbour, model).into_iter().map(any).collect(),
         }
     }
 
-    /// Of a bridge.
-    fn towards_member(
+    /// Of a bridge or VXLAN.
+    fn towards_one(
         &self,
-        bridge: &Link,
+        below: &Link,
         (ifindex, neighbour): (u32, IpAddr),
         model: &Model,
     ) -> Option<(InterfaceId, Behind)> {
         let known = model.neighbours.find(ifindex, neighbour).and_then(|known| known.usable());
-        let Some(member) = known.and_then(|mac| model.member_towards(ifindex, mac)) else {
+        let Some(outlet) = known.and_then(|mac| model.outlet_towards(ifindex, mac)) else {
             return self.first().map(|interface| (interface, Behind::Linux));
         };
-        let Some(leg) = self.legs.iter().find(|leg| leg.member == member) else {
+        let Some(leg) = self.legs.iter().find(|leg| leg.by == outlet) else {
             return Some((FOREIGN, Behind::Linux));
         };
-        let sends = model.links.is_sent_by_bridge(bridge, ifindex, member);
-        Some((leg.interface, if sends { Behind::Member(member) } else { Behind::Linux }))
+        let sends = match outlet {
+            Outlet::Member(member) => model.links.is_sent_by_bridge(below, ifindex, member),
+            Outlet::End(_) => below.up,
+        };
+        Some((leg.interface, if sends { Behind::This(outlet) } else { Behind::Linux }))
     }
 
     /// Of a bond.
     fn towards_members(&self, bond: u32, neighbour: IpAddr, model: &Model) -> SmallVec<[&Leg; 1]> {
-        let transmits = |leg: &&Leg| model.links.is_sent_by(bond, leg.member);
+        let transmits = |leg: &&Leg| model.links.is_sent_by(bond, leg.by);
         let sending = self.legs.iter().filter(transmits);
         let says = model.links.by_index(bond).and_then(|link| link.bond()).unwrap_or_default();
         if says.mode != ACTIVE_BACKUP && BY_NEIGHBOUR.contains(&says.policy) {
             // All packets to one neighbour by one member, and to another perhaps by another.
-            return sending.max_by_key(|leg| rank(neighbour, leg.member)).into_iter().collect();
+            return sending.max_by_key(|leg| rank(neighbour, leg.by)).into_iter().collect();
         }
         sending.collect()
     }
@@ -123,14 +135,16 @@ impl Links {
     }
 
     /// Whether a bond sends by a member now.
-    fn is_sent_by(&self, bond: u32, member: u32) -> bool {
+    fn is_sent_by(&self, bond: u32, by: Outlet) -> bool {
+        let Outlet::Member(member) = by else { return false };
         self.by_index(member).is_some_and(|link| link.master == Some(bond) && link.transmits())
     }
 }
 
 /// How well a member suits a neighbour: as good as random, and the same for as long as both are
 /// there (rendezvous hashing), so that a member that goes moves only the neighbours that were its.
-fn rank(neighbour: IpAddr, member: u32) -> u64 {
+fn rank(neighbour: IpAddr, by: Outlet) -> u64 {
+    let Outlet::Member(member) = by else { return 0 };
     let address = match neighbour {
         IpAddr::V4(address) => u128::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits(),

@@ -37,6 +37,7 @@ use place::Vrfs;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
+use wire::Mac;
 
 /// Prefixes between two looks at the clock.
 const BETWEEN_CLOCKS: usize = 64;
@@ -254,9 +255,16 @@ impl Programmer {
         }
         // Behind its neighbours: where somebody new is may be told before it is known who that is.
         for station in std::mem::take(&mut changes.stations) {
-            // The bridge's, and those of the VLANs on it.
+            // The bridge's, and those of the VLANs on it; or the VXLAN's.
             let on_it = self.ports.iter().filter(|(_, legs)| legs.are_on(station.bridge));
             for ifindex in on_it.map(|(ifindex, _)| *ifindex).collect::<Vec<_>>() {
+                if station.mac == Mac([0; 6]) {
+                    // Whoever is not known is elsewhere.
+                    if let Err(error) = self.hops.adjacencies.refresh_link(ifindex, model, tables) {
+                        self.note(&error);
+                    }
+                    self.refresh_bonds(ifindex, model, tables);
+                }
                 for address in model.neighbours.at(ifindex, station.mac).collect::<Vec<_>>() {
                     self.refresh_neighbour(ifindex, address, model, tables);
                 }

@@ -22,10 +22,10 @@
 mod routes;
 mod vlans;
 
-use crate::model::{Changes, MemberVlans, Model, Route, SourceId, Station, Table};
+use crate::model::{Changes, MemberVlans, Model, Remote, Route, SourceId, Station, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::Dump;
-use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan};
+use crate::netlink::{self, Message, address, link, neighbour, netconf, nexthop, route, station, vlan, vtep};
 use ipnet::IpNet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -46,6 +46,7 @@ pub(crate) enum Subject {
     Neighbour(u32, IpAddr),
     Vlans(u32),
     Station(Station),
+    Remote(Remote),
     Object(u32),
     Prefix(IpNet),
 }
@@ -65,6 +66,7 @@ impl Subject {
             Subject::Neighbour(ifindex, address) => format!("the neighbour {address} on {}", name(*ifindex)),
             Subject::Vlans(ifindex) => format!("the VLANs of {}", name(*ifindex)),
             Subject::Station(host) => format!("the host {} on {}", host.mac, name(host.bridge)),
+            Subject::Remote(host) => format!("the host {} behind {}", host.mac, name(host.vxlan)),
             Subject::Object(id) => format!("the next-hop object {id}"),
             Subject::Prefix(prefix) => format!("a route to {prefix}"),
         }
@@ -333,7 +335,9 @@ impl Reading {
                 }
             }
             What::Stations => {
-                let Some(station) = station::parse(body) else { return };
+                let Some(station) = station::parse(body) else {
+                    return self.take_remote(step, body, model, changes);
+                };
                 let agrees = model.stations.agrees(&station);
                 if self.must_set(step, Subject::Station(station.station), agrees, || {
                     format!("the host {} elsewhere", station.station.mac)
@@ -357,6 +361,16 @@ impl Reading {
                 }
                 self.route(step, &route, model, changes);
             }
+        }
+    }
+
+    fn take_remote(&mut self, step: &mut Step, body: &[u8], model: &mut Model, changes: &mut Changes) {
+        let Some(remote) = vtep::parse(body) else { return };
+        let agrees = model.links.agrees_remote(&remote);
+        if self.must_set(step, Subject::Remote(Remote::of(&remote)), agrees, || {
+            format!("the host {} behind another end", remote.mac)
+        }) {
+            model.set_remote(&remote, changes);
         }
     }
 
@@ -419,6 +433,7 @@ impl Reading {
                 Subject::Neighbour(ifindex, address) => model.remove_neighbour(ifindex, address, changes),
                 Subject::Vlans(ifindex) => model.set_vlans(ifindex, MemberVlans::default(), changes),
                 Subject::Station(station) => model.remove_station(station, changes),
+                Subject::Remote(host) => model.remove_remote(host, changes),
                 Subject::Object(id) => model.remove_object(SourceId::Netlink, id, changes),
                 Subject::Prefix(_) => {}
             }
@@ -436,7 +451,10 @@ fn subjects(what: What, model: &Model) -> Vec<Subject> {
             model.neighbours.iter().map(|(i, address, _)| Subject::Neighbour(i, address)).collect()
         }
         What::Vlans => model.links.with_vlans().map(Subject::Vlans).collect(),
-        What::Stations => model.stations.iter().map(|(station, _)| Subject::Station(station)).collect(),
+        What::Stations => {
+            let stations = model.stations.iter().map(|(station, _)| Subject::Station(station));
+            stations.chain(model.links.remotes().map(Subject::Remote)).collect()
+        }
         What::Objects => {
             model.objects.iter(SourceId::Netlink).map(|object| Subject::Object(object.id)).collect()
         }
@@ -453,7 +471,7 @@ pub(crate) fn steps_for(suspects: &HashSet<Subject>) -> BTreeSet<What> {
             Subject::Address(..) => What::Addresses,
             Subject::Neighbour(..) => What::Neighbours,
             Subject::Vlans(_) => What::Vlans,
-            Subject::Station(_) => What::Stations,
+            Subject::Station(_) | Subject::Remote(_) => What::Stations,
             Subject::Object(_) => What::Objects,
             Subject::Prefix(IpNet::V4(_)) => What::Routes4,
             Subject::Prefix(IpNet::V6(_)) => What::Routes6,

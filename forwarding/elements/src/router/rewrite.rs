@@ -132,7 +132,12 @@ impl Source {
     /// for: none is read again, which would wait for a store. False, and nothing done, where `N` is
     /// no length of a header.
     #[inline(always)]
-    fn write<const N: usize>(self, frame: &mut [u8; N], adjacency: AdjacencyWord, ether_type: u16) -> bool {
+    pub(super) fn write<const N: usize>(
+        self,
+        frame: &mut [u8; N],
+        adjacency: AdjacencyWord,
+        ether_type: u16,
+    ) -> bool {
         let (Some(tags), Some((addresses, rest))) =
             (self.tags.get(..N.wrapping_sub(ETHERNET)), frame.split_first_chunk_mut::<ADDRESSES>())
         else {

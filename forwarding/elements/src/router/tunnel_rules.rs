@@ -38,6 +38,8 @@ pub struct Outer {
     destination: IpAddr,
     protocol: u8,
     key: Option<u32>,
+    /// The port of UDP that those of a VXLAN go to, from one of many; else 0.
+    port: u16,
     /// Where they come in or leave.
     interface: InterfaceId,
     /// Whether they leave.
@@ -51,21 +53,24 @@ pub enum Barred {
     Rules(FlowState),
     /// A rule of address translation would change them.
     Translation,
+    /// A rule asks for a source port, of which each flow in a VXLAN has another.
+    SourcePort,
 }
 
 impl Outer {
-    /// Packets with these ends and this protocol that come in by an interface.
-    pub(super) fn received(ends: &Ends, protocol: u8, interface: InterfaceId) -> Outer {
-        let Ends { remote: source, local: destination, key, .. } = *ends;
-        Outer { source, destination, protocol, key, interface, leaves: false }
+    /// Packets with these ends and this protocol, to this address, that come in by an interface.
+    pub(super) fn received(ends: &Ends, local: IpAddr, protocol: u8, interface: InterfaceId) -> Outer {
+        let Ends { remote: source, key, port, .. } = *ends;
+        Outer { source, destination: local, protocol, key, port, interface, leaves: false }
     }
 
     /// Packets of a tunnel that come in by an interface, and those that leave by it.
     pub fn all(tunnel: &Tunnel, interface: InterfaceId) -> impl Iterator<Item = Outer> {
         let (ends, protocols) = (tunnel.ends(), tunnel.payload.protocols());
         let [_, Gre { key, .. }] = tunnel.payload.fields();
+        let key = tunnel.payload.vxlan().map(|vxlan| vxlan.vni).or(key);
         protocols.iter().flat_map(move |protocol| {
-            let received = Outer::received(&ends, *protocol, interface);
+            let received = Outer::received(&ends, tunnel.over.local(), *protocol, interface);
             let (source, destination) = (received.destination, received.source);
             [received, Outer { source, destination, key, leaves: true, ..received }]
         })
@@ -74,8 +79,10 @@ impl Outer {
     /// Packets of a tunnel that leave by an interface, with this version of IP inside.
     pub(super) fn sent(tunnel: &TunnelWord, version: u8, interface: InterfaceId) -> Outer {
         let [source, destination] = tunnel.addresses();
-        let (protocol, key) = (tunnel.protocol(version), tunnel.key_out());
-        Outer { source, destination, protocol, key, interface, leaves: true }
+        let (protocol, vxlan) = (tunnel.protocol(version), tunnel.vxlan());
+        let key = vxlan.map(|(vni, _)| vni).or_else(|| tunnel.key_out());
+        let port = vxlan.map_or(0, |(_, port)| port);
+        Outer { source, destination, protocol, key, port, interface, leaves: true }
     }
 
     /// Whether they leave.
@@ -84,7 +91,10 @@ impl Outer {
     }
 
     fn headers(&self) -> Headers {
-        let [source_port, destination_port] = self.key.map_or([0; 2], |key| [(key >> 16) as u16, key as u16]);
+        let [source_port, destination_port] = match (self.port, self.key) {
+            (0, Some(key)) => [(key >> 16) as u16, key as u16],
+            (port, _) => [0, port],
+        };
         let bits = |address| match address {
             IpAddr::V4(address) => mapped(address.octets()),
             IpAddr::V6(address) => address.octets(),
@@ -123,6 +133,9 @@ impl Outer {
             true => &[FlowState::New, FlowState::Established],
             false => &[FlowState::Untracked],
         };
+        if self.port != 0 && asks_for_source_ports(rules.filter()) {
+            return Err(Barred::SourcePort);
+        }
         let (headers, now) = ([self.headers()], Now::default());
         let mut decision = [Decision::default()];
         for state in states {
@@ -142,6 +155,7 @@ impl Outer {
     pub fn explain(&self, barred: Barred, filter: &Filter) -> String {
         match barred {
             Barred::Translation => "translated by a rule of [nat]".to_owned(),
+            Barred::SourcePort => "judged by their source ports".to_owned(),
             Barred::Rules(state) => {
                 let (headers, context) = (self.headers(), self.context(state));
                 filter.explain(self.hook(), &headers, &context, &Now::default()).summary
@@ -157,6 +171,10 @@ impl Outer {
             true => !matches!(nat.bind(&packet, None, [flow::NO_PORT, self.interface.0], 0), Ok(None)),
         }
     }
+}
+
+fn asks_for_source_ports(filter: &Filter) -> bool {
+    filter.rules().any(|(_, rule)| rule.matches.source_ports.is_some())
 }
 
 /// The answers of the rules in force, as a worker's element remembers them.

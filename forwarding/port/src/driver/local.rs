@@ -1,27 +1,39 @@
 //! This machine's addresses, as the classifier looks them up: hash maps, and before them a filter
 //! of one bit an address, so that transit packets hardly ever pay for a hash lookup.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT, LOCAL_TUNNEL};
+use abi::driver::{LOCAL_BESIDE, LOCAL_FACTOR, LOCAL_MAIN, LOCAL_SHIFT, LOCAL_TUNNEL, LOCAL_VXLAN};
 
 use fib::Locality;
 
 use crate::bpf::map::Mapping;
+
+/// What ends at addresses of this machine.
+pub type TunnelEnds = HashMap<IpAddr, TunnelEnd>;
+
+/// Which tunnels end at an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TunnelEnd {
+    /// VXLANs.
+    pub vxlan: bool,
+    /// Others.
+    pub others: bool,
+}
 
 /// The filter's bits, and which addresses set them.
 pub(super) struct LocalAddresses {
     filter: Mapping,
     known: HashMap<IpAddr, (u32, Locality)>,
     /// Those at which tunnels end that workers open.
-    ends: HashSet<IpAddr>,
+    ends: TunnelEnds,
 }
 
 impl LocalAddresses {
     pub(super) fn new(filter: Mapping) -> LocalAddresses {
-        LocalAddresses { filter, known: HashMap::new(), ends: HashSet::new() }
+        LocalAddresses { filter, known: HashMap::new(), ends: TunnelEnds::new() }
     }
 
     pub(super) fn add(&mut self, address: IpAddr, of: Locality) {
@@ -38,18 +50,20 @@ impl LocalAddresses {
     }
 
     /// Tunnels end at these addresses; those of which something else is to be said than before.
-    pub(super) fn set_ends(&mut self, ends: HashSet<IpAddr>) -> Vec<(IpAddr, Locality)> {
+    pub(super) fn set_ends(&mut self, ends: TunnelEnds) -> Vec<(IpAddr, Locality)> {
         let before = std::mem::replace(&mut self.ends, ends);
-        let changed = before.symmetric_difference(&self.ends);
+        let all = before.keys().chain(self.ends.keys());
+        let changed = all.filter(|address| before.get(address) != self.ends.get(address));
         changed.filter_map(|address| Some((*address, self.known.get(address)?.1))).collect()
     }
 
     /// What the maps say of an address.
     pub(super) fn kinds(&self, address: IpAddr, of: Locality) -> u8 {
-        let ends = self.ends.contains(&address);
+        let TunnelEnd { vxlan, others } = self.ends.get(&address).copied().unwrap_or_default();
         (u8::from(of.main) * LOCAL_MAIN)
             | (u8::from(of.vrf) * LOCAL_BESIDE)
-            | (u8::from(of.main && ends) * LOCAL_TUNNEL)
+            | (u8::from(of.main && others) * LOCAL_TUNNEL)
+            | (u8::from(of.main && vxlan) * LOCAL_VXLAN)
     }
 
     fn word(&self, bit: u32) -> &AtomicU32 {

@@ -49,6 +49,7 @@ pub use groups::Group;
 pub use handed::HandedLink;
 use loader::{Loader, copies_of};
 use local::LocalAddresses;
+pub use local::{TunnelEnd, TunnelEnds};
 pub use peers::Peer as RoutingPeer;
 use places::Places;
 use pulse::Pulse;
@@ -431,7 +432,7 @@ impl Driver {
 
     /// Tunnels end at these addresses of this machine that workers open: they get what comes there
     /// in tunnels. Replaces those before.
-    pub fn set_tunnel_ends(&mut self, ends: HashSet<IpAddr>) -> Result<(), DriverError> {
+    pub fn set_tunnel_ends(&mut self, ends: TunnelEnds) -> Result<(), DriverError> {
         let changed = self.locals.set_ends(ends);
         changed.into_iter().try_for_each(|(address, of)| self.add_local(address, of))
     }

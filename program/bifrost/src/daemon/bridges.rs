@@ -1,18 +1,26 @@
 //! Hosts on bridges of Linux's that the plane has adopted: the driver is told which of them Linux
-//! knows behind each member, and takes frames of no others (`forwarding/bpf/bridge.h`).
+//! knows behind each member, and takes frames of no others (`forwarding/bpf/bridge.h`). The same of
+//! hosts behind the ends of VXLANs from which Linux learns, which the tables are told, for workers.
 
 use std::collections::{HashMap, HashSet};
 
 use fib::InterfaceId;
-use mirror::model::Station;
+use mirror::model::{Link, Station};
 use tracing::warn;
 
 use super::forwarding::Forwarding;
 
-/// What the driver was told: by host, the interface on the member.
+/// Who was told: by host, the interface on the member, or to the end.
 #[derive(Default)]
 pub(crate) struct Senders {
-    told: HashMap<Station, InterfaceId>,
+    told: HashMap<Station, Sender>,
+}
+
+/// Who asks about a host, by which interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    Driver(InterfaceId),
+    Workers(InterfaceId),
 }
 
 /// The interfaces of Linux's that hosts on bridges may be on, by bridge and VLAN. Some may not be
@@ -27,26 +35,27 @@ impl Senders {
         }
         let links = forwarding.links_of_bridges();
         for station in hosts {
-            let is = forwarding.interface_of(station, &links);
-            let driver = forwarding.plane.driver_mut();
+            let is = forwarding.sender(station, &links);
             if self.told.get(&station).copied() == is {
                 continue;
             }
-            let mac = station.mac.0;
             let had = self.told.remove(&station);
-            let forgotten = had.map_or(Ok(()), |had| driver.know_sender(had, mac, false));
-            let known = is.map_or(Ok(()), |is| driver.know_sender(is, mac, true));
+            let forgotten = had.map_or(Ok(()), |had| forwarding.know(station, had, false));
+            let known = is.map_or(Ok(()), |is| forwarding.know(station, is, true));
             match forgotten.and(known) {
                 Ok(()) => self.told.extend(is.map(|is| (station, is))),
-                Err(error) => warn!("a host on a bridge is Linux's: {error}"),
+                Err(error) => warn!("what the host {} sends is Linux's: {error}", station.mac),
             }
         }
     }
 
-    /// The same of all, after members came or went.
+    /// The same of all, after members or ends came or went.
     pub(super) fn tell_all(&mut self, forwarding: &mut Forwarding) {
-        let known = forwarding.mirror.model().stations.iter().map(|(station, _)| station);
-        self.tell(known.chain(self.told.keys().copied()).collect(), forwarding);
+        let model = forwarding.mirror.model();
+        let known = model.stations.iter().map(|(station, _)| station);
+        let remotes =
+            model.links.remotes().map(|host| Station { bridge: host.vxlan, vlan: 0, mac: host.mac });
+        self.tell(known.chain(remotes).chain(self.told.keys().copied()).collect(), forwarding);
     }
 }
 
@@ -66,14 +75,37 @@ impl Forwarding {
         all
     }
 
-    /// The interface of the plane's by which a host on a bridge sends, which the driver asks by.
-    fn interface_of(&self, station: Station, links: &Links) -> Option<InterfaceId> {
-        let member = self.mirror.model().stations.member(station)?;
+    /// By which interface of the plane's a host sends.
+    fn sender(&self, station: Station, links: &Links) -> Option<Sender> {
+        let model = self.mirror.model();
+        if let Some(vxlan) = model.links.by_index(station.bridge).filter(|link| link.is_vxlan()) {
+            return self.end_of(vxlan, station).map(Sender::Workers);
+        }
+        let member = model.stations.member(station)?;
         let links = links.get(&(station.bridge, station.vlan))?;
         let is_member = |port: &plane::port::Port| {
             port.taken.is_some() && port.interface.as_ref().is_some_and(|own| own.ifindex == member)
         };
         let mut all = links.iter().flat_map(|link| self.plane.interfaces_of(*link));
-        all.find(|(_, port)| is_member(port)).map(|(id, _)| id)
+        all.find(|(_, port)| is_member(port)).map(|(id, _)| Sender::Driver(id))
+    }
+
+    fn end_of(&self, vxlan: &Link, host: Station) -> Option<InterfaceId> {
+        let end = self.mirror.model().links.end_from(vxlan, host.mac)?;
+        let mut ends = self.plane.tunnels_of(vxlan.ifindex);
+        ends.find(|(_, tunnel)| tunnel.over.remote() == end).map(|(id, _)| id)
+    }
+
+    /// Says whether a host is known; or why that cannot be said, for the log.
+    fn know(&mut self, Station { mac, .. }: Station, by: Sender, known: bool) -> Result<(), String> {
+        match by {
+            Sender::Driver(id) => {
+                self.plane.driver_mut().know_sender(id, mac.0, known).map_err(|error| error.to_string())
+            }
+            Sender::Workers(id) => match self.tables.know_host(id, mac.0, known) {
+                true => Ok(()),
+                false => Err("too many hosts are behind ends of VXLANs".to_owned()),
+            },
+        }
     }
 }

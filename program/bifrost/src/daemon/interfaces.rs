@@ -71,8 +71,9 @@ impl Forwarding {
     fn ports_of(&self, link: &Link) -> Vec<(PortId, bool, Tags)> {
         let links = &self.mirror.model().links;
         let Ok(place) = place(link, links, &self.router) else { return Vec::new() };
-        if place.tags.tunnel().is_some() {
-            return vec![(PortId::NONE, true, place.tags)];
+        if !place.tunnels.is_empty() {
+            let each = place.tunnels.iter().map(|tunnel| (PortId::NONE, true, Tags::Tunnel(*tunnel)));
+            return each.collect();
         }
         // A port that is still a bond's has no frames of its own.
         let own = |port: &&plane::port::Port| place.whole().is_some() || port.whole.is_none();
@@ -97,17 +98,18 @@ impl Forwarding {
             plane.forget_interface(link.ifindex, tables);
             info!("{}: is Linux's again", link.name);
             self.tell_ends();
+            self.members_are_due |= link.is_vxlan();
         }
         let Forwarding { plane, mirror, tables, .. } = self;
         let Some(interface) = interface.filter(|_| stays) else {
             // It may be the own interface of ports.
             return self.bind_interface(link.ifindex);
         };
-        let elsewhere = |port| ports.iter().all(|(on, ..)| *on != port);
+        let elsewhere = |place| ports.iter().all(|(port, _, tags)| plane::at(*port, tags) != place);
         plane.forget_interfaces(link.ifindex, elsewhere, tables);
         let there = |plane: &Plane, tables: &Tables| {
-            let all =
-                plane.interfaces_of(link.ifindex).map(|(id, _)| id).chain(plane.tunnel_of(link.ifindex));
+            let tunnels = plane.tunnels_of(link.ifindex).map(|(id, _)| id);
+            let all = plane.interfaces_of(link.ifindex).map(|(id, _)| id).chain(tunnels);
             all.filter(|id| tables.interface(*id).is_some()).collect::<Vec<_>>()
         };
         let before = there(plane, tables);
@@ -123,6 +125,7 @@ impl Forwarding {
         if before != there(plane, tables) {
             self.is_new();
             self.tell_ends();
+            self.members_are_due |= link.is_vxlan();
         }
         self.bind_interface(link.ifindex);
         if known != Some(true) {
@@ -136,8 +139,12 @@ impl Forwarding {
         let Forwarding { plane, mirror, tables, router, .. } = self;
         let links = &mirror.model().links;
         let Some(link) = links.by_index(ifindex) else { return };
-        if let Some(id) = plane.tunnel_of(ifindex) {
-            return mirror.bind(ifindex, id, tables);
+        let tunnels: Vec<_> =
+            plane.tunnels_of(ifindex).map(|(id, tunnel)| (id, tunnel.over.remote())).collect();
+        match tunnels[..] {
+            [] => {}
+            _ if link.is_vxlan() => return mirror.bind_vxlan(ifindex, tunnels, tables),
+            [(id, _), ..] => return mirror.bind(ifindex, id, tables),
         }
         let place = place(link, links, router);
         let (bond, wanted) = place.map_or((None, 0), |place| (place.whole(), place.legs.len()));

@@ -12,7 +12,7 @@
 //! | `commit.rs` | the same with the file and the history, and the way back |
 //! | `ports.rs` | `[[port]]`: which interfaces to take, and keeping the plane told about them |
 //! | `interfaces.rs` | those of Linux's interfaces that lie on ports, or are made of them |
-//! | `bridges.rs` | which hosts are behind each member of a bridge, for the driver |
+//! | `bridges.rs` | which hosts are behind each member of a bridge, or end of a VXLAN |
 //! | `own/` | `[interface.NAME]`, `[[route]]`: Linux is made as the file says |
 //! | `upgrade/` | another process takes over, or this one does |
 //! | `served.rs` | `[service.*]`, `[system]`: other daemons are told what the file says |

@@ -239,7 +239,7 @@ impl Interfaces<'_> {
     /// The plane's interfaces that are this one of Linux's.
     fn ids(&self, ifindex: u32) -> Result<Vec<InterfaceId>, String> {
         let Forwarding { plane, tables, .. } = self.forwarding;
-        if plane.tunnel_of(ifindex).is_some() {
+        if plane.is_tunnel(ifindex) {
             return Err(format!("{} is a tunnel", self.name(ifindex)));
         }
         if plane.is_on_bridge(ifindex) {

@@ -137,7 +137,7 @@ impl Ports {
         }
         let taken = forwarding.plane.ports().iter().filter_map(|port| Some(port.interface.as_ref()?.ifindex));
         let links = forwarding.mirror.model().links.iter();
-        let tunnels = links.filter(|link| !link.is.kind().has_neighbours()).map(|link| link.ifindex);
+        let tunnels = links.filter(|link| link.is.kind().is_tunnel()).map(|link| link.ifindex);
         let bridges = forwarding.mirror.model().links.iter().filter(|link| link.is_bridge());
         let all = taken.chain(tunnels).chain(bridges.map(|link| link.ifindex)).collect::<Vec<_>>();
         all.into_iter().for_each(|ifindex| self.look_at(ifindex, forwarding));
@@ -163,7 +163,7 @@ impl Ports {
             // One that had the same ends as one that is gone may be the plane's now.
             let links = forwarding.mirror.model().links.iter();
             // And what came by a bridge's member without a tag may have been a VLAN's that is gone.
-            let concerned = |link: &&Link| !link.is.kind().has_neighbours() || link.is_bridge();
+            let concerned = |link: &&Link| link.is.kind().is_tunnel() || link.is_bridge();
             self.news.changed.extend(links.filter(concerned).map(|link| link.ifindex));
         }
         // While Linux's tables are still being read they wait: see `Control::load`.
@@ -207,7 +207,7 @@ impl Ports {
         let links = &forwarding.mirror.model().links;
         let place = interfaces::place(&link, links, &forwarding.router).ok();
         let above = place.as_ref().is_some_and(Place::lies_above) || link.is.kind().lies_on().is_some();
-        let tunnel = place.as_ref().and_then(|place| place.tags.tunnel()).map(|tunnel| tunnel.over);
+        let tunnel = place.as_ref().and_then(|place| place.tunnels.first()).map(|tunnel| tunnel.over);
         let on_bridge = place.as_ref().and_then(|place| place.whole()).filter(|whole| whole.is_bridge());
         let bridging = place.as_ref().map_or(Bridging::No, interfaces::bridging);
         let base = place.as_ref().map_or(&link, |place| place.base);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use elements::router::{Barred, Outer};
 use fib::{HopKind, InterfaceId, Tunnel};
 use mirror::model::{Link, Links};
+use port::driver::TunnelEnds;
 use rules::Compiled;
 use tracing::warn;
 
@@ -64,6 +65,16 @@ pub(crate) fn ways(tunnel: &Tunnel, forwarding: &Forwarding) -> BTreeSet<Interfa
     (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface()).collect()
 }
 
+/// Why a VXLAN that is on an interface (`dev`) is Linux's: the way to an end is by another one.
+fn leads_elsewhere(link: &Link, tunnel: &Tunnel, forwarding: &Forwarding) -> Option<String> {
+    let by = link.vxlan().map(|vxlan| vxlan.by).filter(|by| *by != 0)?;
+    let view = forwarding.tables.view();
+    let ways = ways(tunnel, forwarding);
+    let elsewhere = ways.into_iter().find(|way| view.interface(*way).ifindex() != by)?;
+    let name = forwarding.interface_name(elsewhere).unwrap_or_else(|| "another interface".to_owned());
+    Some(format!("the way to {} is by {name}, not by the interface that it is on", tunnel.over.remote()))
+}
+
 /// Which tunnels are Linux's because of the router's own rules. See [`Outer`].
 #[derive(Default)]
 pub(crate) struct TunnelRules {
@@ -81,17 +92,21 @@ impl TunnelRules {
     /// Linux's than before.
     pub(super) fn ask(&mut self, forwarding: &Forwarding) -> bool {
         let links = &forwarding.mirror.model().links;
-        let tunnel = |link: &Link| {
-            let place = interfaces::place(link, links, &forwarding.router).ok()?;
-            place.tags.tunnel().copied()
-        };
-        let tunnels = links.iter().filter(|link| !link.is.kind().has_neighbours());
-        let tunnels = tunnels.filter_map(|link| Some((link.ifindex, tunnel(link)?))).collect::<Vec<_>>();
+        let tunnels = links.iter().filter(|link| link.is.kind().is_tunnel());
+        let tunnels = tunnels.flat_map(|link| {
+            let place = interfaces::place(link, links, &forwarding.router);
+            let tunnels = place.map(|place| place.tunnels).unwrap_or_default();
+            tunnels.into_iter().map(move |tunnel| (link, tunnel))
+        });
+        let tunnels = tunnels.collect::<Vec<_>>();
         if !tunnels.is_empty() {
             self.refresh(forwarding);
         }
         let barred = tunnels.into_iter();
-        let barred = barred.filter_map(|(is, tunnel)| Some((is, self.why_not(&tunnel, forwarding)?)));
+        let barred = barred.filter_map(|(link, tunnel)| {
+            let why = leads_elsewhere(link, &tunnel, forwarding);
+            Some((link.ifindex, why.or_else(|| self.why_not(&tunnel, forwarding))?))
+        });
         let barred = barred.collect();
         std::mem::replace(&mut self.barred, barred) != self.barred
     }
@@ -137,7 +152,14 @@ impl TunnelRules {
 impl Forwarding {
     /// Tells the driver at which addresses tunnels end.
     pub(super) fn tell_ends(&mut self) {
-        let ends: HashSet<_> = self.plane.tunnels().map(|(_, _, tunnel)| tunnel.over.local()).collect();
+        let mut ends = TunnelEnds::new();
+        for (_, _, tunnel) in self.plane.tunnels() {
+            let end = ends.entry(tunnel.over.local()).or_default();
+            match tunnel.payload.vxlan() {
+                Some(_) => end.vxlan = true,
+                None => end.others = true,
+            }
+        }
         if let Err(error) = self.plane.driver_mut().set_tunnel_ends(ends) {
             warn!("tunnels: {error}");
         }

@@ -96,7 +96,7 @@ impl InterfaceStatus {
                 Tags::Two(outer, inner) => (outer.service, vec![outer.id, inner]),
                 Tags::None | Tags::Tunnel(_) => (false, Vec::new()),
             };
-        } else if plane.tunnel_of(link.ifindex).is_some() && place.is_ok() {
+        } else if plane.is_tunnel(link.ifindex) && place.is_ok() {
             status.adopted = true;
             let passed = plane.traffic(link.ifindex);
             (status.received, status.sent) = (passed.received.into(), passed.sent.into());
@@ -135,7 +135,7 @@ fn why(link: &Link, place: Result<Place<'_>, NotOurs>, control: &Control) -> Str
     }
     match place {
         Err(why) => why.to_string(),
-        Ok(place) if place.tags.tunnel().is_some() => {
+        Ok(place) if !place.tunnels.is_empty() => {
             let barred = control.parts.ports.foreign.tunnels.barred(link.ifindex);
             let foreign = "a filter or routing rule of Linux's could touch its headers: see `show mirror`";
             barred.unwrap_or(foreign).to_owned()

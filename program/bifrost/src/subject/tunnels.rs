@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fib::Gre;
+use fib::{Gre, Tunnel};
 use serde::{Deserialize, Serialize};
 
 use super::words::Traffic;
@@ -12,12 +12,12 @@ use crate::daemon::tunnels::ways;
 use crate::daemon::{Control, interfaces};
 use crate::screen::units::count;
 
-/// A tunnel, as Linux has it and as the plane does.
+/// A tunnel, as Linux has it and as the plane does. A VXLAN is one for each other end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TunnelStatus {
     /// Its name.
     pub name: String,
-    /// What it is, by Linux's word: `gre`, `ipip`, `sit`, `ip6gre`, `ip6tnl`.
+    /// What it is, by Linux's word: `gre`, `ipip`, `sit`, `ip6gre`, `ip6tnl`, `vxlan`.
     pub kind: String,
     /// This end; `None`, here and below, where only Linux knows the tunnel.
     pub local: Option<IpAddr>,
@@ -27,6 +27,10 @@ pub struct TunnelStatus {
     pub key_in: Option<u32>,
     /// GRE's key of packets that leave.
     pub key_out: Option<u32>,
+    /// VXLAN's number.
+    pub vni: Option<u32>,
+    /// The port of UDP that VXLAN's packets go to.
+    pub port: Option<u16>,
     /// Largest packet that it takes, bytes.
     pub mtu: u32,
     /// Bytes that it puts in front of one.
@@ -47,31 +51,48 @@ pub struct TunnelStatus {
 }
 
 impl TunnelStatus {
-    fn of(shown: InterfaceStatus, control: &Control) -> TunnelStatus {
+    /// Those that an interface is: one that only Linux knows, where it says nothing of its ends.
+    fn all_of(shown: &InterfaceStatus, control: &Control) -> Vec<TunnelStatus> {
         let forwarding = &control.forwarding;
         let links = &forwarding.mirror.model().links;
-        let link = links.by_index(shown.ifindex);
-        let place = link.and_then(|link| interfaces::place(link, links, &forwarding.router).ok());
-        let tunnel = place.and_then(|place| place.tags.tunnel().copied());
+        let place =
+            links.by_index(shown.ifindex).map(|link| interfaces::place(link, links, &forwarding.router));
+        let tunnels = place.and_then(Result::ok).map(|place| place.tunnels).unwrap_or_default();
+        match tunnels.is_empty() {
+            true => vec![TunnelStatus::of(shown.clone(), None, control)],
+            false => {
+                tunnels.into_iter().map(|one| TunnelStatus::of(shown.clone(), Some(one), control)).collect()
+            }
+        }
+    }
+
+    fn of(shown: InterfaceStatus, tunnel: Option<Tunnel>, control: &Control) -> TunnelStatus {
+        let forwarding = &control.forwarding;
+        let vxlan = tunnel.and_then(|tunnel| tunnel.payload.vxlan().copied());
         let [enters, leaves] = tunnel.map_or([Gre::PLAIN; 2], |tunnel| tunnel.payload.fields());
         let ways = tunnel.map(|tunnel| ways(&tunnel, forwarding)).unwrap_or_default();
-        let id = forwarding.plane.tunnel_of(shown.ifindex);
+        let remote = tunnel.map(|tunnel| tunnel.over.remote());
+        let mut ids = forwarding.plane.tunnels_of(shown.ifindex);
+        let id = ids.find(|(_, is)| Some(is.over.remote()) == remote).map(|(id, _)| id);
+        let passed = id.map(|id| forwarding.plane.tunnel_traffic(id)).unwrap_or_default();
         let known = id.and_then(|id| forwarding.tables.view().hops().tunnel(id));
         TunnelStatus {
             name: shown.name,
             kind: shown.kind,
             local: tunnel.map(|tunnel| tunnel.over.local()),
-            remote: tunnel.map(|tunnel| tunnel.over.remote()),
+            remote,
             key_in: enters.key,
             key_out: leaves.key,
+            vni: vxlan.map(|vxlan| vxlan.vni),
+            port: vxlan.map(|vxlan| vxlan.port),
             mtu: shown.mtu,
             header: tunnel.map(|tunnel| tunnel.length()),
             path_mtu: known.map(|known| known.path_mtu()).filter(|mtu| *mtu != u32::MAX),
             by: ways.into_iter().filter_map(|id| forwarding.interface_name(id)).collect(),
             adopted: shown.adopted,
             why: shown.why,
-            received: shown.received,
-            sent: shown.sent,
+            received: passed.received.into(),
+            sent: passed.sent.into(),
         }
     }
 }
@@ -85,9 +106,13 @@ impl Subject for Vec<TunnelStatus> {
         let all = <Vec<InterfaceStatus> as Subject>::answer(control)?;
         let links = &control.forwarding.mirror.model().links;
         let is_tunnel = |shown: &InterfaceStatus| {
-            links.by_index(shown.ifindex).is_some_and(|link| !link.is.kind().has_neighbours())
+            links.by_index(shown.ifindex).is_some_and(|link| link.is.kind().is_tunnel())
         };
-        Ok(all.into_iter().filter(is_tunnel).map(|shown| TunnelStatus::of(shown, control)).collect())
+        Ok(all
+            .iter()
+            .filter(|shown| is_tunnel(shown))
+            .flat_map(|shown| TunnelStatus::all_of(shown, control))
+            .collect())
     }
 
     fn table(&self) -> String {
@@ -138,6 +163,8 @@ mod tests {
             remote: Some([198, 51, 100, 1].into()),
             key_in: None,
             key_out: None,
+            vni: None,
+            port: None,
             mtu: 1476,
             header: Some(24),
             path_mtu: Some(1400),

@@ -6,12 +6,19 @@
 //! out:  InterfaceId --link word--> a tunnel's words: the header, and how large a packet may be
 //! ```
 //!
+//! A VXLAN is a link of Ethernet with several other ends: it is one interface here for each of
+//! them, as a bridge is one for each member. Frames come in by it from hosts that Linux knows
+//! behind that end ([`hosts`]): others are Linux's, which learns from them.
+//!
 //! What a tunnel is stands here; what readers see of it in [`word`], and who writes that in
 //! [`table`].
 
+mod hosts;
 mod table;
 mod word;
 
+pub(crate) use hosts::HOST_BYTES;
+use hosts::Hosts;
 pub(crate) use table::{END_BYTES, TUNNEL_BYTES, Table};
 pub use word::TunnelWord;
 pub(crate) use word::Words;
@@ -28,9 +35,14 @@ pub(crate) const KEPT: usize = 48;
 const LIMIT: usize = 8;
 /// Bytes of GRE's checksum, and of what is reserved behind it.
 const SUM: usize = 4;
+/// Bytes of a header of Ethernet, of UDP, and of VXLAN.
+const ETHERNET: usize = 14;
+const UDP: usize = 8;
+const VXLAN: usize = 8;
 /// Bytes of the longest header in front of a packet: the one that is kept, and what stands in it
-/// besides.
-pub const LONGEST_HEADER: usize = KEPT + LIMIT + SUM;
+/// besides. Of IPv6 and UDP VXLAN's is longer than GRE's with all that there is.
+pub const LONGEST_HEADER: usize = KEPT + VXLAN + ETHERNET;
+const _: () = assert!(LONGEST_HEADER >= KEPT + LIMIT + SUM);
 
 /// What a tunnel's packets are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +60,26 @@ pub enum Payload {
         /// Of packets that leave.
         leaves: Gre,
     },
+    /// Either, in frames of Ethernet in VXLAN (RFC 7348).
+    Vxlan(Vxlan),
+}
+
+/// What is in a header of VXLAN and of UDP in front of it, and what is asked of those that come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Vxlan {
+    /// Its number, 24 bits.
+    pub vni: u32,
+    /// The port of UDP that packets go to.
+    pub port: u16,
+    /// Those that they come from: the first, and the one behind the last, which is higher. Each
+    /// flow inside has one of its own.
+    pub sources: (u16, u16),
+    /// What leaves has a checksum of UDP.
+    pub sum: bool,
+    /// What comes in needs none. (Over IPv4 nothing does.)
+    pub unsummed: bool,
+    /// Linux learns from what comes in: only frames of hosts that it knows are the plane's.
+    pub learns: bool,
 }
 
 /// What is in a header of GRE beside the type of the packet inside.
@@ -123,8 +155,11 @@ pub struct Ends {
     ///
     /// [`protocol::IPV6`]: abi::protocol::IPV6
     pub protocol: u8,
-    /// GRE's key.
+    /// GRE's key, or VXLAN's number.
     pub key: Option<u32>,
+    /// Of VXLAN: the port of UDP that packets go to. To which of this machine's addresses does not
+    /// matter then, as in Linux: `local` is the unspecified one.
+    pub port: u16,
 }
 
 impl Over {
@@ -153,6 +188,7 @@ impl Payload {
             Payload::Ipv6 => &[abi::protocol::IPV6],
             Payload::Any => &[abi::protocol::IPIP, abi::protocol::IPV6],
             Payload::Gre { .. } => &[abi::protocol::GRE],
+            Payload::Vxlan(_) => &[abi::protocol::UDP],
         }
     }
 
@@ -161,7 +197,13 @@ impl Payload {
         match self {
             Payload::Ipv4 | Payload::Ipv6 | Payload::Any => 0,
             Payload::Gre { leaves, .. } => leaves.length(),
+            Payload::Vxlan(_) => UDP + VXLAN + ETHERNET,
         }
+    }
+
+    /// What it is as a VXLAN, if it is one.
+    pub fn vxlan(&self) -> Option<&Vxlan> {
+        if let Payload::Vxlan(vxlan) = self { Some(vxlan) } else { None }
     }
 
     /// GRE's fields of packets that come in, and that leave; nothing without GRE.
@@ -173,6 +215,9 @@ impl Payload {
 impl Tunnel {
     /// By what its packets are known that come in.
     pub fn ends(&self) -> Ends {
+        if let Payload::Vxlan(Vxlan { vni, port, .. }) = self.payload {
+            return Ends::of_vxlan(self.over.remote(), vni, port);
+        }
         let [Gre { key, .. }, _] = self.payload.fields();
         Ends::of(self.over.local(), self.over.remote(), self.payload.protocols()[0], key)
     }
@@ -188,8 +233,10 @@ impl Tunnel {
     }
 
     /// The header as far as it is the same for all packets, without the option that limits tunnels,
-    /// and GRE's checksum: 0 stands for lengths, IPv4's identification and checksum, GRE's type,
-    /// and for what the packet inside says. Of two protocols the first is there.
+    /// GRE's checksum, and what VXLAN has behind UDP: 0 stands for lengths, IPv4's identification,
+    /// checksums, GRE's type, and for what the packet inside says. Of two protocols the first is
+    /// there. Of UDP's source ports the first is there, and the end of them in the place of its
+    /// length.
     pub fn header(&self) -> [u8; 48] {
         let mut header = [0; KEPT];
         let (protocol, tos) = (self.payload.protocols()[0], self.tos.unwrap_or(0));
@@ -210,6 +257,13 @@ impl Tunnel {
                 IPV6
             }
         };
+        if let Payload::Vxlan(Vxlan { port, sources, .. }) = self.payload {
+            for (bytes, number) in
+                header[upper..].as_chunks_mut().0.iter_mut().zip([sources.0, port, sources.1])
+            {
+                *bytes = number.to_be_bytes();
+            }
+        }
         let [_, Gre { key, sum }] = self.payload.fields();
         header[upper] |= if sum { 0x80 } else { 0 };
         if let Some(key) = key {
@@ -224,7 +278,16 @@ impl Ends {
     /// Those of a packet with such a header.
     pub fn of(local: IpAddr, remote: IpAddr, protocol: u8, key: Option<u32>) -> Ends {
         let either = protocol == abi::protocol::IPIP && local.is_ipv6();
-        Ends { remote, local, protocol: if either { abi::protocol::IPV6 } else { protocol }, key }
+        Ends { remote, local, protocol: if either { abi::protocol::IPV6 } else { protocol }, key, port: 0 }
+    }
+
+    /// Those of a packet of a VXLAN.
+    pub fn of_vxlan(remote: IpAddr, vni: u32, port: u16) -> Ends {
+        let local = match remote {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        Ends { remote, local, protocol: abi::protocol::UDP, key: Some(vni), port }
     }
 
     fn hash(&self) -> usize {
@@ -236,7 +299,8 @@ impl Ends {
             }
         };
         let both = bits(self.remote).rotate_left(32) ^ bits(self.local);
-        let key = u64::from(self.key.unwrap_or(0)) << 8 | u64::from(self.protocol);
+        let key =
+            u64::from(self.key.unwrap_or(0)) << 8 | u64::from(self.protocol) ^ u64::from(self.port) << 48;
         let mixed = (both ^ key.rotate_left(24)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         ((mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as usize
     }

@@ -2,7 +2,7 @@
 //! interface is led by one store.
 
 use super::word::WORDS;
-use super::{Tunnel, TunnelWord};
+use super::{Hosts, Tunnel, TunnelWord};
 use crate::grace::{Grace, Retired};
 use crate::memory::{Array, WorkerMemory};
 use crate::{FibError, InterfaceId};
@@ -26,12 +26,13 @@ pub(crate) struct Table {
     free: Vec<u32>,
     /// The first slot is none.
     used: u32,
+    pub(crate) hosts: Hosts,
 }
 
 impl Table {
     pub(crate) fn new(worker: &WorkerMemory) -> Table {
         let (words, ends) = (worker.arrays.tunnels, worker.arrays.ends);
-        Table { words, ends, slots: HashMap::new(), free: Vec::new(), used: 1 }
+        Table { words, ends, slots: HashMap::new(), free: Vec::new(), used: 1, hosts: Hosts::new(worker) }
     }
 
     /// The slot of an interface's tunnel, written if it is new. Packets enter by it from now on. On

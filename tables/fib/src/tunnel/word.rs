@@ -3,7 +3,7 @@
 //! over, and reads none of this.
 
 use super::table::{PLACES, PROBES};
-use super::{Ends, IPV4, IPV6, KEPT, LIMIT, Over, Payload, Tunnel};
+use super::{Ends, IPV4, IPV6, KEPT, LIMIT, Over, Payload, Tunnel, Vxlan, hosts};
 use crate::{Hops, InterfaceId};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Words of a tunnel.
 pub(crate) const WORDS: usize = 8;
 
-/// A tunnel as readers see it: its interface, length and path's MTU; the key of what comes in, with
-/// the bits below; the header ([`Tunnel::header`]).
+/// A tunnel as readers see it: its interface, length and path's MTU; the key of what comes in, or
+/// VXLAN's number, with the bits below; the header ([`Tunnel::header`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelWord([u64; WORDS]);
 
@@ -32,6 +32,9 @@ const LIMIT_AT: u32 = 40;
 /// GRE has a checksum, of packets that come in, and that leave.
 const SUMS_IN: u64 = 1 << 48;
 const SUMS_OUT: u64 = 1 << 49;
+/// It is a VXLAN: `SUMS_IN` and `SUMS_OUT` are of UDP. Linux learns from what comes in.
+const VXLAN: u64 = 1 << 50;
+const LEARNS: u64 = 1 << 51;
 
 impl TunnelWord {
     pub(super) fn new(id: InterfaceId, tunnel: &Tunnel) -> TunnelWord {
@@ -42,7 +45,11 @@ impl TunnelWord {
             Over::Ipv6 { label, limit, .. } => (false, label.is_none(), limit),
         };
         let [enters, leaves] = tunnel.payload.fields();
-        let key = enters.key;
+        let vxlan = tunnel.payload.vxlan();
+        let key = vxlan.map(|vxlan| vxlan.vni).or(enters.key);
+        let sums_out = leaves.sum || vxlan.is_some_and(|vxlan| vxlan.sum);
+        // Over IPv4 UDP has one or none.
+        let needed = |vxlan: &Vxlan| tunnel.over.remote().is_ipv6() && !vxlan.unsummed;
         words[1] = u64::from(key.unwrap_or(0)) | u64::from(limit.unwrap_or(0)) << LIMIT_AT;
         for (is, bit) in [
             (key.is_some(), KEYED),
@@ -52,8 +59,10 @@ impl TunnelWord {
             (tunnel.tos.is_none(), INHERITS_TOS),
             (inherits_label, INHERITS_LABEL),
             (limit.is_some(), LIMITED),
-            (enters.sum, SUMS_IN),
-            (leaves.sum, SUMS_OUT),
+            (enters.sum || vxlan.is_some_and(needed), SUMS_IN),
+            (sums_out, SUMS_OUT),
+            (vxlan.is_some(), VXLAN),
+            (vxlan.is_some_and(|vxlan| vxlan.learns), LEARNS),
         ] {
             words[1] |= if is { bit } else { 0 };
         }
@@ -133,7 +142,7 @@ impl TunnelWord {
     #[inline(always)]
     pub fn protocol(&self, version: u8) -> u8 {
         match self.header()[if self.over_ipv6() { 6 } else { 9 }] {
-            abi::protocol::GRE => abi::protocol::GRE,
+            upper @ (abi::protocol::GRE | abi::protocol::UDP) => upper,
             _ if version == 6 => abi::protocol::IPV6,
             _ => abi::protocol::IPIP,
         }
@@ -177,7 +186,36 @@ impl TunnelWord {
         self.is(LIMITED).then_some((self.0[1] >> LIMIT_AT) as u8)
     }
 
-    /// Whether GRE has a checksum of packets that come in, and that leave.
+    /// Whether it is a VXLAN.
+    #[inline(always)]
+    pub fn is_vxlan(&self) -> bool {
+        self.is(VXLAN)
+    }
+
+    /// Of a VXLAN: its number, and the port of UDP.
+    #[inline(always)]
+    pub fn vxlan(&self) -> Option<(u32, u16)> {
+        let port = |upper: usize| u16::from_be_bytes([self.header()[upper + 2], self.header()[upper + 3]]);
+        let upper = if self.over_ipv6() { IPV6 } else { IPV4 };
+        self.is_vxlan().then(|| (self.0[1] as u32, port(upper)))
+    }
+
+    /// The ports that a VXLAN's packets come from: the first, and the one behind the last.
+    #[inline(always)]
+    pub fn sources(&self) -> (u16, u16) {
+        let (header, upper) = (self.header(), if self.over_ipv6() { IPV6 } else { IPV4 });
+        let port = |at: usize| u16::from_be_bytes([header[upper + at], header[upper + at + 1]]);
+        (port(0), port(4))
+    }
+
+    /// Whether only frames of hosts that are known may come in ([`Hops::knows_host`]).
+    #[inline(always)]
+    pub fn learns(&self) -> bool {
+        self.is(LEARNS)
+    }
+
+    /// Whether GRE has a checksum of packets that come in, and that leave; of VXLAN, whether UDP
+    /// must have one, and has one.
     #[inline(always)]
     pub fn sums(&self) -> [bool; 2] {
         [self.is(SUMS_IN), self.is(SUMS_OUT)]
@@ -190,6 +228,9 @@ impl TunnelWord {
     }
 
     fn is_at(&self, ends: &Ends) -> bool {
+        if let Some((vni, port)) = self.vxlan() {
+            return Ends::of_vxlan(self.remote(), vni, port) == *ends;
+        }
         let key = self.is(KEYED).then_some(self.0[1] as u32);
         let [local, remote] = self.addresses();
         let version = if self.is(CARRIES_6) { 6 } else { 4 };
@@ -202,6 +243,7 @@ impl TunnelWord {
 pub(crate) struct Words<'a> {
     pub tunnels: &'a [AtomicU64],
     pub ends: &'a [AtomicU32],
+    pub hosts: &'a [AtomicU64],
 }
 
 impl Words<'_> {
@@ -227,5 +269,11 @@ impl Hops<'_> {
             let slot = words.ends.get((hash + n) % PLACES)?.load(Ordering::Acquire);
             if slot == 0 { None } else { words.read(slot).filter(|tunnel| tunnel.is_at(ends)) }
         })
+    }
+
+    /// Whether Linux knows a host with this Ethernet address behind the end that an interface is.
+    #[inline]
+    pub fn knows_host(&self, id: InterfaceId, mac: [u8; 6]) -> bool {
+        hosts::is_known(self.tunnels().hosts, id, mac)
     }
 }

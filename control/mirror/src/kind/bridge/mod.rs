@@ -150,7 +150,7 @@ impl Bridge {
         }
         match vlan.filter(|_| legs.is_empty()) {
             Some(vlan) => Err(Why::Nowhere(vlan).into()),
-            None => Ok(Place { base: bridge, legs, tags: tag.map_or(Tags::None, Tags::One) }),
+            None => Ok(Place::on_ports(bridge, legs, tag.map_or(Tags::None, Tags::One))),
         }
     }
 

@@ -1,13 +1,21 @@
-//! The headers that workers put in front of packets in tunnels, byte for byte as Linux does.
+//! The headers that workers put in front of packets in tunnels, byte for byte as Linux does, but
+//! for UDP's source port in front of VXLAN, which each sender chooses.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use fib::{LONGEST_HEADER, TunnelWord};
+use fib::{AdjacencyWord, Hops, LONGEST_HEADER, TunnelWord};
 use wire::{checksum, ethernet, ipv4, ipv6, protocol};
 
 use super::{CE, ECN, ECT_0};
-use crate::router::{u16_at, u32_at};
+use crate::router::rewrite::Source;
+use crate::router::{ETHERNET, u16_at, u32_at};
+
+/// The first word of VXLAN's header: there is a number (RFC 7348, 5).
+pub const NUMBERED: u32 = 0x0800_0000;
+/// Bytes of a header of UDP, and of VXLAN's.
+pub const UDP: usize = 8;
+pub const VXLAN: usize = 8;
 
 /// The bits of a flow label in the first word of IPv6's header.
 const LABEL: u32 = 0xf_ffff;
@@ -61,14 +69,49 @@ pub fn header4(tunnel: &TunnelWord, inner: &Inner, total: usize) -> [u8; LONGEST
     bytes[1] = tos & !ECN | inner.ecn();
     bytes[2..4].copy_from_slice(&(total as u16).to_be_bytes());
     bytes[4..6].copy_from_slice(&id.to_be_bytes());
-    if inner.dont_fragment && !tunnel.ignores_df() {
+    // Routers do not fragment IPv6; of tunnels VXLAN alone takes that for a wish.
+    let whole = inner.dont_fragment || inner.protocol == protocol::IPV6 && tunnel.is_vxlan();
+    if whole && !tunnel.ignores_df() {
         bytes[6] |= 0x40;
     }
     bytes[8] = if bytes[8] == 0 { inner.ttl } else { bytes[8] };
     let sum = checksum::of(&bytes[..ipv4::HEADER]);
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    write_gre(tunnel, &kept[ipv4::HEADER..], inner, &mut bytes[ipv4::HEADER..]);
+    if !tunnel.is_vxlan() {
+        write_gre(tunnel, &kept[ipv4::HEADER..], inner, &mut bytes[ipv4::HEADER..]);
+    }
     bytes
+}
+
+/// Writes what is behind the IP header of a packet of VXLAN, but for UDP's checksum: the headers of
+/// UDP and VXLAN, and that of a frame to this adjacency. `total` are the bytes from UDP on.
+#[cold]
+pub fn write_vxlan(
+    hops: &Hops<'_>,
+    tunnel: &TunnelWord,
+    (inner, to): (&Inner, AdjacencyWord),
+    (total, hash): (usize, u32),
+    bytes: &mut [u8],
+) {
+    let Some((vni, port)) = tunnel.vxlan() else { return };
+    let Some((front, frame)) = bytes.split_first_chunk_mut::<{ UDP + VXLAN }>() else { return };
+    front[..2].copy_from_slice(&source_port(tunnel, hash).to_be_bytes());
+    front[2..4].copy_from_slice(&port.to_be_bytes());
+    front[4..6].copy_from_slice(&(total as u16).to_be_bytes());
+    front[6..8].fill(0);
+    front[8..12].copy_from_slice(&NUMBERED.to_be_bytes());
+    front[12..].copy_from_slice(&(vni << 8).to_be_bytes());
+    if let Some(frame) = frame.first_chunk_mut::<ETHERNET>() {
+        Source::of(hops, tunnel.interface()).write(frame, to, inner.ether_type);
+    }
+}
+
+/// One of the ports that a VXLAN's packets come from; a flow stays at its.
+fn source_port(tunnel: &TunnelWord, hash: u32) -> u16 {
+    let (first, end) = tunnel.sources();
+    let mixed = hash ^ hash << 16;
+    let count = u64::from(end.saturating_sub(first));
+    first.wrapping_add((u64::from(mixed) * count >> 32) as u16)
 }
 
 /// The header of GRE, which stands behind nothing where there is none: as it is kept, with the type
@@ -87,16 +130,16 @@ pub fn header6(tunnel: &TunnelWord, inner: &Inner, total: usize, hash: u32) -> [
     let mut bytes = [0; LONGEST_HEADER];
     let kept = tunnel.header();
     bytes[..ipv6::HEADER].copy_from_slice(&kept[..ipv6::HEADER]);
-    let gre = kept[6] == protocol::GRE;
+    let (gre, vxlan) = (kept[6] == protocol::GRE, kept[6] == protocol::UDP);
     let first = u32_at(&kept, 0);
     let tos = if tunnel.inherits_tos() { inner.tos } else { (first >> 20) as u8 };
     // Linux tells nothing of congestion in GRE over IPv6, but what is inherited.
     let tos = if gre { tos } else { tos & !ECN | inner.ecn() };
     let label = if tunnel.inherits_label() { inner.label } else { first & LABEL };
-    let label = if label == 0 { hash & LABEL } else { label };
+    let label = if label == 0 && !vxlan { hash & LABEL } else { label };
     bytes[..4].copy_from_slice(&(6 << 28 | u32::from(tos) << 20 | label).to_be_bytes());
     bytes[4..6].copy_from_slice(&((total - ipv6::HEADER) as u16).to_be_bytes());
-    bytes[6] = if gre { protocol::GRE } else { inner.protocol };
+    bytes[6] = if gre || vxlan { kept[6] } else { inner.protocol };
     bytes[7] = if bytes[7] == 0 { inner.ttl } else { bytes[7] };
     let mut upper = ipv6::HEADER;
     if let Some(limit) = tunnel.limit() {
@@ -105,7 +148,9 @@ pub fn header6(tunnel: &TunnelWord, inner: &Inner, total: usize, hash: u32) -> [
         bytes[6] = protocol::DESTINATION_OPTIONS;
         upper += 8;
     }
-    write_gre(tunnel, &kept[ipv6::HEADER..], inner, &mut bytes[upper..]);
+    if !vxlan {
+        write_gre(tunnel, &kept[ipv6::HEADER..], inner, &mut bytes[upper..]);
+    }
     bytes
 }
 

@@ -1,0 +1,367 @@
+//! VXLANs (`ip link add vx0 type vxlan id 7 local 192.0.2.1 remote 192.0.2.2 dstport 4789`): links
+//! of Ethernet whose frames pass in UDP to other ends (RFC 7348), of which each host is behind one.
+//! Linux knows which, because it was told or has learnt it (`bridge fdb`). One with addresses is
+//! the plane's with nothing to configure; as a member of a bridge it is Linux's, and so is what
+//! makes its packets other than the plane's ([`fib::Vxlan`]).
+//!
+//! Frames to hosts that Linux does not know are its own, to all ends where they might be. So are
+//! those that come from hosts that it does not know, where it learns from them.
+
+use super::{Around, Is, Kind, NotOurs, Place, Said, Told};
+use crate::model::{Link, Links};
+use crate::netlink::vtep::Vtep;
+use crate::netlink::{attributes, u32_value};
+use fib::{Over, Payload};
+use std::net::{IpAddr, Ipv6Addr};
+use wire::Mac;
+
+/// Attributes (`linux/if_link.h`, `IFLA_VXLAN_`).
+mod of {
+    pub const ID: u16 = 1;
+    pub const LINK: u16 = 3;
+    pub const LOCAL: u16 = 4;
+    pub const TTL: u16 = 5;
+    pub const TOS: u16 = 6;
+    pub const LEARNING: u16 = 7;
+    pub const PORT_RANGE: u16 = 10;
+    pub const RSC: u16 = 12;
+    pub const PORT: u16 = 15;
+    pub const LOCAL6: u16 = 17;
+    pub const UDP_CSUM: u16 = 18;
+    pub const UDP_ZERO_CSUM6_TX: u16 = 19;
+    pub const UDP_ZERO_CSUM6_RX: u16 = 20;
+    pub const REMCSUM_TX: u16 = 21;
+    pub const REMCSUM_RX: u16 = 22;
+    pub const GBP: u16 = 23;
+    pub const COLLECT_METADATA: u16 = 25;
+    pub const LABEL: u16 = 26;
+    pub const GPE: u16 = 27;
+    pub const TTL_INHERIT: u16 = 28;
+    pub const DF: u16 = 29;
+    pub const LABEL_POLICY: u16 = 32;
+    pub const RESERVED_BITS: u16 = 33;
+}
+
+/// `VXLAN_DF_SET` and `VXLAN_DF_INHERIT`.
+const DF_SET: u8 = 1;
+const DF_INHERIT: u8 = 2;
+/// `net.ipv4.ip_default_ttl` and its like of IPv6, as they are if nobody changes them.
+const DEFAULT_TTL: u8 = 64;
+/// `net.ipv4.ip_local_port_range`, likewise: the first, and the one behind the last.
+const SOURCES: (u16, u16) = (32_768, 61_000);
+/// Type of service that stands for that of the packet inside.
+const INHERIT: u8 = 1;
+/// The reserved bits of a header that are set in none (`IFLA_VXLAN_RESERVED_BITS`): all but the
+/// flag that says that there is a number, and but the number.
+const RESERVED: [u8; 8] = [0xf7, 0xff, 0xff, 0xff, 0, 0, 0, 0xff];
+
+/// What is said of a VXLAN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vxlan {
+    /// Its packets to any other end, or why they are not the plane's.
+    header: Result<Header, Why>,
+    /// The interface that frames to hosts that it does not know leave by; 0: whichever leads there.
+    pub by: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    vxlan: fib::Vxlan,
+    local: IpAddr,
+    ttl: u8,
+    tos: Option<u8>,
+    /// Of IPv6.
+    label: u32,
+    /// Of IPv4: set always; else as the packet inside has it, if that is asked for.
+    dont_fragment: bool,
+    inherits_df: bool,
+}
+
+/// Why a VXLAN stays with Linux.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("its headers are set packet by packet (external)")]
+    Metadata,
+    #[error("it has no address of its own (local)")]
+    Local,
+    #[error("it has no number (id)")]
+    Number,
+    #[error("its headers say more than VXLAN's do (gbp, gpe, remcsum)")]
+    Extended,
+    #[error("it sends what is routed past routers (rsc)")]
+    Short,
+    #[error("it takes the flow label from what is inside (flowlabel inherit)")]
+    Label,
+    #[error("it passes over bits of headers that are reserved (reserved_bits)")]
+    Reserved,
+    #[error("it belongs to a bond or bridge")]
+    Enslaved,
+    #[error("the interface that it is on (dev) belongs to a VRF")]
+    Vrf,
+    #[error("it knows no other end that is one host (remote, bridge fdb)")]
+    Nobody,
+}
+
+impl Told for Vxlan {
+    const NAMES: &'static [&'static str] = &["vxlan"];
+
+    fn read(said: &Said<'_>) -> Option<Vxlan> {
+        let mut by = 0;
+        let header = Header::read(said.data?, &mut by);
+        Some(Vxlan { header, by })
+    }
+}
+
+impl Header {
+    fn read(data: &[u8], by: &mut u32) -> Result<Header, Why> {
+        let (mut vni, mut local, mut why) = (None, None, None);
+        let mut vxlan =
+            fib::Vxlan { vni: 0, port: 0, sources: SOURCES, sum: false, unsummed: false, learns: false };
+        let (mut ttl, mut inherits_ttl, mut tos, mut label, mut df) = (0, false, 0, 0, 0);
+        let (mut sum, mut unsummed) = (false, false);
+        for (kind, value) in attributes(data) {
+            let is_set = value.iter().any(|byte| *byte != 0);
+            let byte = value.first().copied().unwrap_or_default();
+            let number = value.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            match kind {
+                of::ID => vni = u32_value(value),
+                of::LINK => *by = u32_value(value).unwrap_or_default(),
+                of::LOCAL => local = value.first_chunk::<4>().map(|address| IpAddr::from(*address)),
+                of::LOCAL6 => local = value.first_chunk::<16>().map(|address| Ipv6Addr::from(*address).into()),
+                of::TTL => ttl = byte,
+                of::TTL_INHERIT => inherits_ttl = is_set,
+                of::TOS => tos = byte,
+                of::LABEL => label = number,
+                of::DF => df = byte,
+                of::LEARNING => vxlan.learns = is_set,
+                of::PORT => vxlan.port = value.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes)),
+                of::PORT_RANGE if is_set => vxlan.sources = ((number >> 16) as u16, number as u16),
+                of::UDP_CSUM => sum = is_set,
+                of::UDP_ZERO_CSUM6_TX => unsummed = is_set,
+                of::UDP_ZERO_CSUM6_RX => vxlan.unsummed = is_set,
+                of::COLLECT_METADATA if is_set => why = Some(Why::Metadata),
+                of::RSC if is_set => why = why.or(Some(Why::Short)),
+                of::REMCSUM_TX | of::REMCSUM_RX if is_set => why = why.or(Some(Why::Extended)),
+                // Flags, which are there or not.
+                of::GBP | of::GPE => why = why.or(Some(Why::Extended)),
+                of::LABEL_POLICY if is_set => why = why.or(Some(Why::Label)),
+                of::RESERVED_BITS if *value != RESERVED => why = why.or(Some(Why::Reserved)),
+                _ => {}
+            }
+        }
+        if let Some(why) = why {
+            return Err(why);
+        }
+        let local = local.filter(|local| !local.is_unspecified()).ok_or(Why::Local)?;
+        vxlan.vni = vni.ok_or(Why::Number)?;
+        vxlan.sum = if local.is_ipv4() { sum } else { !unsummed };
+        let ttl = match ttl {
+            0 if inherits_ttl => 0,
+            0 => DEFAULT_TTL,
+            ttl => ttl,
+        };
+        let tos = (tos != INHERIT).then_some(tos);
+        let (dont_fragment, inherits_df) = (df == DF_SET, df == DF_INHERIT);
+        Ok(Header { vxlan, local, ttl, tos, label: label & 0xf_ffff, dont_fragment, inherits_df })
+    }
+
+    /// Its packets to another end; `None` where that has an address of another family.
+    fn to(&self, remote: IpAddr) -> Option<fib::Tunnel> {
+        let Header { vxlan, ttl, tos, label, dont_fragment, inherits_df, .. } = *self;
+        let over = match (self.local, remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                Over::Ipv4 { local, remote, dont_fragment, ignore_df: !inherits_df }
+            }
+            (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                Over::Ipv6 { local, remote, label: Some(label), limit: None }
+            }
+            _ => return None,
+        };
+        Some(fib::Tunnel { payload: Payload::Vxlan(vxlan), ttl, tos, over })
+    }
+}
+
+impl Kind for Vxlan {
+    fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
+        let header = self.header.clone()?;
+        if super::is_enslaved(link, around.links) {
+            return Err(Why::Enslaved.into());
+        }
+        let below = around.links.by_index(self.by);
+        if below.is_some_and(|below| around.links.vrf_of(below).is_some()) {
+            return Err(Why::Vrf.into());
+        }
+        let ends = around.links.ends_of(link);
+        let tunnels: Vec<_> = ends.filter_map(|end| header.to(end)).collect();
+        match tunnels.is_empty() {
+            true => Err(Why::Nobody.into()),
+            false => Ok(Place::of_tunnels(link, tunnels)),
+        }
+    }
+
+    fn is_tunnel(&self) -> bool {
+        true
+    }
+}
+
+impl Vxlan {
+    /// Whether packets to an end leave as the plane sends them.
+    fn leads_to(&self, end: &Vtep) -> Option<IpAddr> {
+        end.address.filter(|_| end.by == 0 || end.by == self.by)
+    }
+}
+
+impl Link {
+    /// What it is as a VXLAN, if it is one.
+    pub fn vxlan(&self) -> Option<&Vxlan> {
+        if let Is::Vxlan(vxlan) = &self.is { Some(vxlan) } else { None }
+    }
+
+    /// Whether it is a VXLAN.
+    pub fn is_vxlan(&self) -> bool {
+        self.vxlan().is_some()
+    }
+}
+
+impl Links {
+    /// The end of a VXLAN that frames to a host leave for, if they leave as the plane sends them.
+    pub(crate) fn end_towards(&self, link: &Link, mac: Mac) -> Option<IpAddr> {
+        let host = self.vtep_of_host(link.ifindex, mac);
+        link.vxlan()?.leads_to(&host.or_else(|| self.vtep_of_anybody(link.ifindex))?)
+    }
+
+    /// The end of a VXLAN that frames of a host may come by, where it learns from them.
+    pub fn end_from(&self, link: &Link, mac: Mac) -> Option<IpAddr> {
+        let learns = matches!(link.vxlan()?.header, Ok(Header { vxlan: fib::Vxlan { learns: true, .. }, .. }));
+        self.vtep_of_host(link.ifindex, mac).filter(|_| learns)?.address
+    }
+
+    /// All other ends of a VXLAN.
+    fn ends_of(&self, link: &Link) -> impl Iterator<Item = IpAddr> {
+        let ends: std::collections::BTreeSet<_> = self
+            .vteps_of(link.ifindex)
+            .iter()
+            .filter_map(|end| link.vxlan()?.leads_to(end))
+            .collect();
+        ends.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::tests::{link, told};
+    use crate::netlink::vtep::VtepMessage;
+
+    const LOCAL: [u8; 4] = [192, 0, 2, 1];
+    const VNI: [u8; 4] = 7u32.to_ne_bytes();
+    const PORT: [u8; 2] = 4789u16.to_be_bytes();
+    /// What Linux says of every one.
+    const USUAL: [(u16, &[u8]); 8] = [
+        (of::ID, &VNI),
+        (of::LOCAL, &LOCAL),
+        (of::PORT_RANGE, &[0; 4]),
+        (of::TTL, &[0]),
+        (of::LEARNING, &[1]),
+        (of::PORT, &PORT),
+        (of::UDP_CSUM, &[1]),
+        (of::RESERVED_BITS, &RESERVED),
+    ];
+
+    /// What its packets are to these ends.
+    fn of(data: &[(u16, &[u8])], ends: &[(Mac, Vtep)]) -> Result<Vec<fib::Tunnel>, String> {
+        let vxlan = Link { is: told("vxlan", &[&USUAL[..], data].concat()), ..link(5) };
+        let mut links: Links = [vxlan].into_iter().collect();
+        for (mac, end) in ends {
+            links.set_remote(&VtepMessage { vxlan: 5, mac: *mac, end: *end });
+        }
+        let around = Around { links: &links, ports: &&[][..] };
+        let place = around.place(links.by_index(5).unwrap());
+        place.map(|place| place.tunnels).map_err(|why| why.to_string())
+    }
+
+    fn end(last: u8, by: u32) -> (Mac, Vtep) {
+        (Mac([2, 0, 0, 0, 0, last]), Vtep { address: Some([192, 0, 2, last].into()), by })
+    }
+
+    fn ours(last: u8) -> fib::Tunnel {
+        let (local, remote) = (LOCAL.into(), [192, 0, 2, last].into());
+        let over = Over::Ipv4 { local, remote, dont_fragment: false, ignore_df: true };
+        let (vni, port, sources) = (7, 4789, SOURCES);
+        let vxlan = fib::Vxlan { vni, port, sources, sum: true, unsummed: false, learns: true };
+        fib::Tunnel { payload: Payload::Vxlan(vxlan), ttl: 64, tos: Some(0), over }
+    }
+
+    #[test]
+    fn a_vxlan_says_its_header_and_has_one_for_each_end() {
+        assert_eq!(of(&[], &[end(2, 0), end(3, 0)]), Ok(vec![ours(2), ours(3)]));
+        let set: [(u16, &[u8]); 8] = [
+            (of::TTL_INHERIT, &[1]),
+            (of::TOS, &[1]),
+            (of::DF, &[DF_INHERIT]),
+            (of::PORT_RANGE, &[0x30, 0, 0x40, 0]),
+            (of::PORT, &[0x21, 0x18]),
+            (of::LEARNING, &[0]),
+            (of::UDP_CSUM, &[0]),
+            (of::LINK, &[3, 0, 0, 0]),
+        ];
+        let [tunnel] = of(&set, &[end(2, 3)]).unwrap()[..] else { panic!("one end") };
+        let (local, remote) = (LOCAL.into(), [192, 0, 2, 2].into());
+        let over = Over::Ipv4 { local, remote, dont_fragment: false, ignore_df: false };
+        let (port, sources) = (0x2118, (0x3000, 0x4000));
+        let vxlan = fib::Vxlan { vni: 7, port, sources, sum: false, unsummed: false, learns: false };
+        assert_eq!(tunnel, fib::Tunnel { payload: Payload::Vxlan(vxlan), ttl: 0, tos: None, over });
+        let [tunnel] = of(&[(of::TTL, &[9]), (of::DF, &[DF_SET])], &[end(2, 0)]).unwrap()[..] else { panic!() };
+        assert!(matches!(tunnel, fib::Tunnel { ttl: 9, over: Over::Ipv4 { dont_fragment: true, .. }, .. }));
+    }
+
+    #[test]
+    fn one_over_ipv6_has_checksums_unless_it_says_otherwise() {
+        let [local, remote] = [1, 2].map(|last| Ipv6Addr::from(0x2001_0db8 << 96 | last));
+        let octets = local.octets();
+        let end = (Mac([2; 6]), Vtep { address: Some(remote.into()), by: 0 });
+        let label = [0, 1, 2, 3];
+        let usual = [(of::LOCAL6, &octets[..]), (of::LABEL, &label)];
+        let over = Over::Ipv6 { local, remote, label: Some(0x10203), limit: None };
+        for (zero, sum) in [([0], true), ([1], false)] {
+            let more = [(of::UDP_ZERO_CSUM6_TX, &zero[..]), (of::UDP_ZERO_CSUM6_RX, &zero)];
+            let [tunnel] = of(&[&usual[..], &more].concat(), &[end]).unwrap()[..] else { panic!("one") };
+            let vxlan = *tunnel.payload.vxlan().unwrap();
+            assert_eq!((vxlan.sum, vxlan.unsummed, tunnel.over), (sum, !sum, over));
+        }
+        assert!(of(&usual, &[self::end(2, 0)]).unwrap_err().contains("no other end"), "of another family");
+    }
+
+    #[test]
+    fn what_the_plane_does_not_do_is_said() {
+        let why = |data: &[(u16, &[u8])]| of(data, &[end(2, 0)]).unwrap_err();
+        for (data, word) in [
+            ((of::COLLECT_METADATA, &[1][..]), "external"),
+            ((of::LOCAL, &[0; 4]), "local"),
+            ((of::GBP, &[]), "gbp"),
+            ((of::GPE, &[]), "gpe"),
+            ((of::REMCSUM_RX, &[1]), "remcsum"),
+            ((of::RSC, &[1]), "rsc"),
+            ((of::LABEL_POLICY, &[1, 0, 0, 0]), "flowlabel inherit"),
+            ((of::RESERVED_BITS, &[0xff; 8]), "reserved_bits"),
+        ] {
+            assert!(why(&[data]).contains(word), "{word}: {}", why(&[data]));
+        }
+        assert!(of(&[], &[]).unwrap_err().contains("no other end"));
+        let group = (Mac([0; 6]), Vtep { address: None, by: 0 });
+        assert!(of(&[], &[group]).unwrap_err().contains("no other end"));
+        assert_eq!(of(&[], &[group, end(2, 0)]), Ok(vec![ours(2)]));
+        assert!(of(&[], &[end(2, 9)]).unwrap_err().contains("no other end"), "by another interface than its own");
+    }
+
+    #[test]
+    fn a_member_of_a_bridge_is_linuxs() {
+        let is = || told("vxlan", &USUAL);
+        let vxlan = Link { is: is(), master: Some(9), ..link(5) };
+        let bridge = Link { is: crate::kind::Bridge::default().into(), ..link(9) };
+        let links: Links = [vxlan, bridge].into_iter().collect();
+        let around = Around { links: &links, ports: &&[][..] };
+        let why = around.place(links.by_index(5).unwrap()).unwrap_err().to_string();
+        assert!(why.contains("bond or bridge"), "{why}");
+    }
+}

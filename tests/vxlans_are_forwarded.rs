@@ -243,7 +243,8 @@ fn without_choices(frame: &mut [u8]) {
         [0x86, 0xdd] if frame[20] == 17 && frame[22..24] == [0x20, 1] => 54,
         _ => return,
     };
-    let is_later_piece = udp == 34 && frame[20..22] != [0, 0] && frame[20..22] != [0x40, 0] && frame[20..22] != [0x20, 0];
+    let is_later_piece =
+        udp == 34 && frame[20..22] != [0, 0] && frame[20..22] != [0x40, 0] && frame[20..22] != [0x20, 0];
     if is_later_piece || frame.len() < udp + 8 {
         return;
     }
@@ -475,7 +476,6 @@ sendp(Ether(dst='{gateway}') / IP(src='10.3.0.2', dst='10.2.0.1') / ICMP(type=3,
     // What the plane does not do is Linux's, and why is said.
     for (options, why) in [
         ("external dstport 4999", "external"),
-        ("id 9 dstport 4999 remote 10.2.0.9", "local"),
         ("id 9 dstport 4999 local 10.2.0.1", "no other end"),
         ("id 9 dstport 4999 local 10.2.0.1 group 239.1.1.1 dev right", "no other end"),
         ("id 9 dstport 4999 local 10.2.0.1 remote 10.2.0.9 gbp", "gbp"),
@@ -483,6 +483,20 @@ sendp(Ether(dst='{gateway}') / IP(src='10.3.0.2', dst='10.2.0.1') / ICMP(type=3,
     ] {
         host.run(&format!("ip link add else type vxlan {options} && ip link set else up")).unwrap();
         net.says("else", why);
+        host.run("ip link del else").unwrap();
+    }
+    // One without an address of its own sends from the one that Linux chooses.
+    for (options, local) in [
+        ("remote 10.2.0.2", "10.2.0.1"),
+        ("remote 10.3.0.2", "10.3.0.1"),
+        ("remote 2001:db8:2::2 dev right", "2001:db8:2::1"),
+    ] {
+        host.run(&format!("ip link add else type vxlan id 9 dstport 4999 {options} && ip link set else up"))
+            .unwrap();
+        net.are(&["else"], true);
+        let shown = net.router.subject("tunnels").unwrap();
+        let is = |one: &&Value| one["name"] == "else" && one["local"] == local;
+        assert_eq!(shown.as_array().unwrap().iter().filter(is).count(), 1, "{shown}");
         host.run("ip link del else").unwrap();
     }
     host.run("ip link add else type vxlan id 9 dstport 4999 local 10.2.0.1 remote 10.2.0.9 && ip link add br0 type bridge && ip link set else master br0 up")

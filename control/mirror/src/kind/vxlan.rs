@@ -12,6 +12,7 @@ use crate::model::{Link, Links};
 use crate::netlink::vtep::Vtep;
 use crate::netlink::{attributes, u32_value};
 use fib::{Over, Payload};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use wire::Mac;
 
@@ -66,8 +67,12 @@ pub struct Vxlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
+    /// `sum` is of IPv4.
     vxlan: fib::Vxlan,
-    local: IpAddr,
+    /// Its own address; `None`: Linux chooses one for each end.
+    local: Option<IpAddr>,
+    /// What leaves over IPv6 has a checksum.
+    sum6: bool,
     ttl: u8,
     tos: Option<u8>,
     /// Of IPv6.
@@ -82,7 +87,7 @@ struct Header {
 enum Why {
     #[error("its headers are set packet by packet (external)")]
     Metadata,
-    #[error("it has no address of its own (local)")]
+    #[error("Linux knows no address to send from (local)")]
     Local,
     #[error("it has no number (id)")]
     Number,
@@ -118,7 +123,7 @@ impl Header {
         let mut vxlan =
             fib::Vxlan { vni: 0, port: 0, sources: SOURCES, sum: false, unsummed: false, learns: false };
         let (mut ttl, mut inherits_ttl, mut tos, mut label, mut df) = (0, false, 0, 0, 0);
-        let (mut sum, mut unsummed) = (false, false);
+        let mut sum6 = true;
         for (kind, value) in attributes(data) {
             let is_set = value.iter().any(|byte| *byte != 0);
             let byte = value.first().copied().unwrap_or_default();
@@ -136,8 +141,8 @@ impl Header {
                 of::LEARNING => vxlan.learns = is_set,
                 of::PORT => vxlan.port = value.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes)),
                 of::PORT_RANGE if is_set => vxlan.sources = ((number >> 16) as u16, number as u16),
-                of::UDP_CSUM => sum = is_set,
-                of::UDP_ZERO_CSUM6_TX => unsummed = is_set,
+                of::UDP_CSUM => vxlan.sum = is_set,
+                of::UDP_ZERO_CSUM6_TX => sum6 = !is_set,
                 of::UDP_ZERO_CSUM6_RX => vxlan.unsummed = is_set,
                 of::COLLECT_METADATA if is_set => why = Some(Why::Metadata),
                 of::RSC if is_set => why = why.or(Some(Why::Short)),
@@ -152,9 +157,8 @@ impl Header {
         if let Some(why) = why {
             return Err(why);
         }
-        let local = local.filter(|local| !local.is_unspecified()).ok_or(Why::Local)?;
+        let local = local.filter(|local| !local.is_unspecified());
         vxlan.vni = vni.ok_or(Why::Number)?;
-        vxlan.sum = if local.is_ipv4() { sum } else { !unsummed };
         let ttl = match ttl {
             0 if inherits_ttl => 0,
             0 => DEFAULT_TTL,
@@ -162,13 +166,14 @@ impl Header {
         };
         let tos = (tos != INHERIT).then_some(tos);
         let (dont_fragment, inherits_df) = (df == DF_SET, df == DF_INHERIT);
-        Ok(Header { vxlan, local, ttl, tos, label: label & 0xf_ffff, dont_fragment, inherits_df })
+        Ok(Header { vxlan, local, sum6, ttl, tos, label: label & 0xf_ffff, dont_fragment, inherits_df })
     }
 
-    /// Its packets to another end; `None` where that has an address of another family.
-    fn to(&self, remote: IpAddr) -> Option<fib::Tunnel> {
-        let Header { vxlan, ttl, tos, label, dont_fragment, inherits_df, .. } = *self;
-        let over = match (self.local, remote) {
+    /// Its packets from one end to another; `None` where these have addresses of two families.
+    fn between(&self, local: IpAddr, remote: IpAddr) -> Option<fib::Tunnel> {
+        let Header { vxlan, sum6, ttl, tos, label, dont_fragment, inherits_df, .. } = *self;
+        let sum = if remote.is_ipv4() { vxlan.sum } else { sum6 };
+        let over = match (local, remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
                 Over::Ipv4 { local, remote, dont_fragment, ignore_df: !inherits_df }
             }
@@ -177,7 +182,7 @@ impl Header {
             }
             _ => return None,
         };
-        Some(fib::Tunnel { payload: Payload::Vxlan(vxlan), ttl, tos, over })
+        Some(fib::Tunnel { payload: Payload::Vxlan(fib::Vxlan { sum, ..vxlan }), ttl, tos, over })
     }
 }
 
@@ -191,12 +196,14 @@ impl Kind for Vxlan {
         if below.is_some_and(|below| around.links.vrf_of(below).is_some()) {
             return Err(Why::Vrf.into());
         }
-        let ends = around.links.ends_of(link);
-        let tunnels: Vec<_> = ends.filter_map(|end| header.to(end)).collect();
-        match tunnels.is_empty() {
-            true => Err(Why::Nobody.into()),
-            false => Ok(Place::of_tunnels(link, tunnels)),
+        let (mut tunnels, mut why) = (Vec::new(), Why::Nobody);
+        for end in around.links.ends_of(link) {
+            match header.local.or_else(|| around.links.source_of(link.ifindex, end)) {
+                Some(local) => tunnels.extend(header.between(local, end)),
+                None => why = Why::Local,
+            }
         }
+        if tunnels.is_empty() { Err(why.into()) } else { Ok(Place::of_tunnels(link, tunnels)) }
     }
 
     fn is_tunnel(&self) -> bool {
@@ -237,13 +244,17 @@ impl Links {
     }
 
     /// All other ends of a VXLAN.
-    fn ends_of(&self, link: &Link) -> impl Iterator<Item = IpAddr> {
-        let ends: std::collections::BTreeSet<_> = self
-            .vteps_of(link.ifindex)
-            .iter()
-            .filter_map(|end| link.vxlan()?.leads_to(end))
-            .collect();
-        ends.into_iter()
+    fn ends_of(&self, link: &Link) -> BTreeSet<IpAddr> {
+        let vteps = self.vteps_of(link.ifindex);
+        vteps.iter().filter_map(|end| link.vxlan()?.leads_to(end)).collect()
+    }
+
+    /// The ends of a VXLAN without an address of its own, with its index and that of the interface
+    /// that it is on.
+    pub(crate) fn ends_without_source(&self, link: &Link) -> Vec<(u32, u32, IpAddr)> {
+        let chosen = |vxlan: &&Vxlan| matches!(vxlan.header, Ok(Header { local: None, .. }));
+        let Some(vxlan) = link.vxlan().filter(chosen) else { return Vec::new() };
+        self.ends_of(link).into_iter().map(|end| (link.ifindex, vxlan.by, end)).collect()
     }
 }
 
@@ -337,7 +348,7 @@ mod tests {
         let why = |data: &[(u16, &[u8])]| of(data, &[end(2, 0)]).unwrap_err();
         for (data, word) in [
             ((of::COLLECT_METADATA, &[1][..]), "external"),
-            ((of::LOCAL, &[0; 4]), "local"),
+            ((of::LOCAL, &[0; 4]), "no address to send from"),
             ((of::GBP, &[]), "gbp"),
             ((of::GPE, &[]), "gpe"),
             ((of::REMCSUM_RX, &[1]), "remcsum"),
@@ -352,6 +363,25 @@ mod tests {
         assert!(of(&[], &[group]).unwrap_err().contains("no other end"));
         assert_eq!(of(&[], &[group, end(2, 0)]), Ok(vec![ours(2)]));
         assert!(of(&[], &[end(2, 9)]).unwrap_err().contains("no other end"), "by another interface than its own");
+    }
+
+    #[test]
+    fn without_an_address_of_its_own_it_has_the_one_that_linux_chooses() {
+        let usual: Vec<_> = USUAL.iter().filter(|(kind, _)| *kind != of::LOCAL).copied().collect();
+        let mut links: Links = [Link { is: told("vxlan", &usual), ..link(5) }].into_iter().collect();
+        let (mac, end) = end(2, 0);
+        links.set_remote(&VtepMessage { vxlan: 5, mac, end });
+        let remote = [192, 0, 2, 2].into();
+        assert_eq!(links.ends_without_source(links.by_index(5).unwrap()), [(5, 0, remote)]);
+        let tunnels = |links: &Links| {
+            let place = Around { links, ports: &&[][..] }.place(links.by_index(5).unwrap());
+            place.map(|place| place.tunnels).map_err(|why| why.to_string())
+        };
+        assert!(tunnels(&links).unwrap_err().contains("no address to send from"));
+        assert!(links.set_source((5, remote), Some(LOCAL.into())) && !links.set_source((5, remote), Some(LOCAL.into())));
+        assert_eq!(tunnels(&links), Ok(vec![ours(2)]));
+        assert!(links.set_source((5, remote), None));
+        assert!(tunnels(&links).is_err());
     }
 
     #[test]

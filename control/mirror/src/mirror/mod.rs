@@ -11,7 +11,7 @@ use crate::fpm::{Fpm, FpmOptions};
 use crate::linux::Linux;
 use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Station, Table};
 use crate::netlink::request::What;
-use crate::netlink::socket::Requests;
+use crate::netlink::socket::{Requests, sending};
 use crate::origin::Origins;
 use crate::policy::{Beyond, Policy};
 use crate::programmer::{Legs, Programmer};
@@ -292,6 +292,17 @@ impl Mirror {
         tables: &mut Tables,
     ) {
         self.programmer.bind(ifindex, Some(Legs::of_ends(ifindex, ends)), &self.model, tables);
+    }
+
+    /// Asks Linux from which addresses VXLANs that have none of their own send to their ends.
+    pub fn ask_sources(&mut self) {
+        let links = &self.model.links;
+        let asked: Vec<_> = links.iter().flat_map(|link| links.ends_without_source(link)).collect();
+        for (vxlan, by, end) in asked {
+            let sending = sending(None, end, (by != 0).then_some(by)).ok();
+            let source = sending.and_then(|sending| sending.source);
+            self.model.set_source((vxlan, end), source, &mut self.changes);
+        }
     }
 
     /// Gives an interface back: Linux forwards what leaves by it.

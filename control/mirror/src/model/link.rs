@@ -8,6 +8,7 @@ use crate::netlink::netconf::{ALL, NetconfMessage};
 use crate::netlink::vlan::VlansMessage;
 use crate::netlink::vtep::{Vtep, VtepMessage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use wire::Mac;
 
 /// An interface of Linux.
@@ -56,6 +57,8 @@ pub struct Links {
     settings: HashMap<(bool, i32), Settings>,
     vlans: Vlans,
     vteps: Vteps,
+    /// By which address of this machine a VXLAN that has none sends to each end.
+    sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -113,6 +116,7 @@ impl Links {
         self.settings.retain(|(_, index), _| *index != ifindex as i32);
         self.vlans.set(ifindex, MemberVlans::default());
         self.vteps.forget(ifindex);
+        self.sources.retain(|(vxlan, _), _| *vxlan != ifindex);
         self.links.remove(&ifindex).is_some()
     }
 
@@ -177,6 +181,19 @@ impl Links {
     /// The one end to which a VXLAN sends what is for nobody that it knows.
     pub(crate) fn vtep_of_anybody(&self, vxlan: u32) -> Option<Vtep> {
         self.vteps.of_anybody(vxlan)
+    }
+
+    /// The address that a VXLAN without one of its own sends from to an end.
+    pub(crate) fn source_of(&self, vxlan: u32, end: IpAddr) -> Option<IpAddr> {
+        self.sources.get(&(vxlan, end)).copied()
+    }
+
+    /// Takes in which that is; whether it was another.
+    pub(crate) fn set_source(&mut self, (vxlan, end): (u32, IpAddr), source: Option<IpAddr>) -> bool {
+        match source {
+            Some(source) => self.sources.insert((vxlan, end), source) != Some(source),
+            None => self.sources.remove(&(vxlan, end)).is_some(),
+        }
     }
 
     /// All hosts behind ends of VXLANs.

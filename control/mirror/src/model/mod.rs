@@ -318,6 +318,13 @@ impl Model {
         self.note_remote(Remote::of(message), moved, changes);
     }
 
+    /// Takes in by which address of this machine a VXLAN that has none of its own sends to an end.
+    pub(crate) fn set_source(&mut self, of: (u32, IpAddr), source: Option<IpAddr>, changes: &mut Changes) {
+        if self.links.set_source(of, source) {
+            changes.links.push(of.0);
+        }
+    }
+
     pub(crate) fn remove_remote(&mut self, host: Remote, changes: &mut Changes) {
         let moved = self.links.remove_remote(host);
         self.note_remote(host, moved, changes);

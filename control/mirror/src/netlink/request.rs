@@ -25,6 +25,7 @@ const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NDA_DST: u16 = 1;
 const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
+const RTA_OIF: u16 = 4;
 const NTF_USE: u8 = 1;
 const NTF_SELF: u8 = 2;
 const IFA_LOCAL: u16 = 2;
@@ -122,16 +123,20 @@ pub fn resolve(ifindex: u32, address: IpAddr) -> Vec<u8> {
     message(RTM_NEWNEIGH, libc::NLM_F_REQUEST | libc::NLM_F_CREATE, &body)
 }
 
-/// The question by which route this machine sends from one of its addresses.
-pub fn route(from: IpAddr, to: IpAddr) -> Vec<u8> {
+/// The question by which route this machine sends, from one of its addresses or whichever suits, by
+/// an interface or whichever leads there.
+pub fn route(from: Option<IpAddr>, to: IpAddr, by: Option<u32>) -> Vec<u8> {
     let mut body = vec![0; 12];
     let (family, bits) = if to.is_ipv4() { (IPV4, 32) } else { (IPV6, 128) };
-    (body[0], body[1], body[2]) = (family, bits, bits);
-    for (kind, address) in [(RTA_DST, to), (RTA_SRC, from)] {
+    (body[0], body[1], body[2]) = (family, bits, if from.is_some() { bits } else { 0 });
+    for (kind, address) in [(RTA_DST, to)].into_iter().chain(from.map(|from| (RTA_SRC, from))) {
         match address {
             IpAddr::V4(address) => attribute(&mut body, kind, &address.octets()),
             IpAddr::V6(address) => attribute(&mut body, kind, &address.octets()),
         }
+    }
+    if let Some(by) = by {
+        attribute(&mut body, RTA_OIF, &by.to_ne_bytes());
     }
     message(RTM_GETROUTE, libc::NLM_F_REQUEST, &body)
 }

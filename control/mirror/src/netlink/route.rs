@@ -61,10 +61,32 @@ pub struct RouteMessage {
     pub paths: SmallVec<[Path; 2]>,
 }
 
-/// The path MTU that a message says, of a route or of what Linux has learned about one destination.
-pub fn path_mtu(body: &[u8]) -> Option<u32> {
-    let metrics = attributes_after(body, FIXED)?.find(|(kind, _)| *kind == RTA_METRICS)?.1;
-    attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU).and_then(|(_, value)| u32_value(value))
+/// How this machine sends to a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// How long a packet may be, as far as Linux has learned that on the way; `None`: as long as
+    /// the interface says.
+    pub mtu: Option<u32>,
+    /// The address that it comes from, if nobody says another.
+    pub source: Option<IpAddr>,
+}
+
+impl Sending {
+    /// What a message says, of a route or of what Linux has learned about one destination.
+    pub fn read(body: &[u8]) -> Sending {
+        let mut sending = Sending::default();
+        for (kind, value) in attributes_after(body, FIXED).into_iter().flatten() {
+            match kind {
+                RTA_METRICS => {
+                    let mtu = attributes(value).find(|(kind, _)| *kind == RTAX_MTU);
+                    sending.mtu = mtu.and_then(|(_, value)| u32_value(value));
+                }
+                RTA_PREFSRC => sending.source = address(value),
+                _ => {}
+            }
+        }
+        sending
+    }
 }
 
 /// Parses the body; `None` for other families and for what is no route but a cached exception.

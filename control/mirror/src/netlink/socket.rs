@@ -9,7 +9,8 @@
 
 use super::conntrack::Connection;
 use super::request::{self, What};
-use super::{self as netlink, diag, netfilter, route, tc, wireguard, xfrm};
+use super::route::Sending;
+use super::{self as netlink, diag, netfilter, tc, wireguard, xfrm};
 use netlink_sys::protocols::{
     NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM,
 };
@@ -290,19 +291,19 @@ pub fn ipsec_blocks() -> io::Result<Vec<&'static str>> {
     }
 }
 
-/// How long a packet may be that this machine sends from one of its addresses, as far as Linux has
-/// learned that on the way; `None`: as long as the interface says.
+/// How this machine sends to a destination, from one of its addresses or whichever suits, by an
+/// interface or whichever leads there.
 ///
 /// # Errors
 /// Where there is no way.
-pub fn path_mtu(from: IpAddr, to: IpAddr) -> io::Result<Option<u32>> {
+pub fn sending(from: Option<IpAddr>, to: IpAddr, by: Option<u32>) -> io::Result<Sending> {
     let socket = open(NETLINK_ROUTE)?;
-    socket.send(&request::route(from, to), 0)?;
+    socket.send(&request::route(from, to, by), 0)?;
     // Linux answers before the request returns.
     let mut buffer = vec![0; DATAGRAM];
     let length = receive(&socket, &mut buffer)?;
     match netlink::messages(&buffer[..length]).next() {
-        Some(message) if message.kind == libc::RTM_NEWROUTE => Ok(route::path_mtu(message.body)),
+        Some(message) if message.kind == libc::RTM_NEWROUTE => Ok(Sending::read(message.body)),
         Some(message) if i32::from(message.kind) == libc::NLMSG_ERROR => Err(netlink::error(&message)),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

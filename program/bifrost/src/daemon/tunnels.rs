@@ -1,6 +1,6 @@
 //! Tunnels of Linux's that the plane has adopted: where they end, which the driver is told; how
-//! long a packet may be on the way to the other end, which Linux learns and tells who asks; and
-//! whether the router's own rules leave their packets to the plane.
+//! long a packet may be on the way to the other end, and from which address it comes, which Linux
+//! knows and tells who asks; and whether the router's own rules leave their packets to the plane.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -36,12 +36,14 @@ impl Tunnels {
         if self.waiting.is_empty() && self.begun.is_none_or(|begun| begun.elapsed() >= ROUND) {
             self.begun = Some(Instant::now());
             self.waiting = forwarding.plane.tunnels().map(|(id, ..)| id).collect();
+            forwarding.mirror.ask_sources();
         }
         let asked: HashSet<_> = self.waiting.drain(..self.waiting.len().min(QUESTIONS)).collect();
         let Forwarding { plane, tables, .. } = forwarding;
         for (id, _, tunnel) in plane.tunnels().filter(|(id, ..)| asked.contains(id)) {
             // Where Linux knows no way, nothing is sent.
-            let mtu = mirror::path_mtu(tunnel.over.local(), tunnel.over.remote()).ok().flatten();
+            let sending = mirror::sending(Some(tunnel.over.local()), tunnel.over.remote(), None);
+            let mtu = sending.ok().and_then(|sending| sending.mtu);
             tables.set_path_mtu(id, mtu.unwrap_or(u32::MAX));
         }
     }

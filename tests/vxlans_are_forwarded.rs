@@ -337,6 +337,16 @@ fn forwarded(lane: &str) {
     {
         net.passes_by_workers(address, 100);
     }
+    // The router itself, and what it answers for others.
+    for address in ["172.16.1.1", "172.16.2.1", "172.16.4.1", "2001:db8:a1::1", "2001:db8:a3::1"] {
+        let said = net.far.run(&format!("ping -q -c 5 -i 0.02 -W 5 {address}")).unwrap();
+        assert!(said.contains(" 0% packet loss"), "{address}: {said}\n{}", net.router.log());
+    }
+    let way = net.far.run("traceroute -n -q 1 -w 5 -s 10.9.1.1 10.1.0.2; traceroute -n -q 1 -w 5 -s 2001:db8:93::1 2001:db8:1::2").unwrap();
+    assert!(
+        ["172.16.1.1", "10.1.0.2", "2001:db8:a3::1", "2001:db8:1::2"].iter().all(|hop| way.contains(hop)),
+        "{way}"
+    );
     let shown = net.router.subject("tunnels").unwrap();
     let of = |name: &str| {
         let all = shown.as_array().unwrap().iter().filter(|shown| shown["name"] == name);

@@ -243,7 +243,8 @@ static __always_inline int redirect(struct frame *frame, struct counters *count,
         struct pair link = pair64(&interfaces, 2 * port + 1);
         port = (__u16)link.second;
         length = link.second >> 16 & 8 ? 8 : 4;
-        if (!put_tags(frame->ctx, bpf_cpu_to_be64(link.first), length))
+        __u64 tags = tags_for(frame->ctx, link.first, link.second);
+        if (!put_tags(frame->ctx, bpf_cpu_to_be64(tags), length))
             return drop(count, REASON_REDIRECT_FAILED, bytes);
         traffic = traffic_of(frame->out);
     }
@@ -383,7 +384,7 @@ int beside(struct xdp_md *ctx) {
         return XDP_PASS;
     struct frame frame = {.data = (void *)(long)ctx->data, .end = (void *)(long)ctx->data_end};
     frame.flags = (__u16)pair64(&interfaces, 2 * entered->interface).first;
-    __u32 table = (__u16)(pair64(&interfaces, 2 * entered->interface + 1).second >> 32);
+    __u32 table = pair64(&interfaces, 2 * entered->interface + 1).second >> 48;
     route_beside(&frame, table, routed);
     bpf_tail_call(ctx, &steps, STEP_ROUTED);
     return restore(ctx, entered) ? XDP_PASS : XDP_DROP;

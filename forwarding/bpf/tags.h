@@ -104,6 +104,20 @@ static __noinline int put_tags(struct xdp_md *ctx, __u64 tags, __u32 length) {
     return 1;
 }
 
+/*
+ * The tags that a packet leaves with: what they say of its priority may follow from two bits of
+ * IPv4's type of service (fib::tags_of in C). `link`: see fib::LinkWord.
+ */
+#define OTHERS_AT 24
+static __noinline __u64 tags_for(struct xdp_md *ctx, __u64 tags, __u64 link) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (!(link >> OTHERS_AT & 0x3ffff) || data + ETHERNET + 2 > end || load16(data + 12) != ETHERTYPE_IPV4)
+        return tags;
+    __u32 class = *(__u8 *)(data + ETHERNET + 1) >> 3 & 3;
+    __u64 bits = class ? link >> (OTHERS_AT + 6 * (class - 1)) : 0;
+    return tags ^ (bits & 7) << 45 ^ (bits >> 3 & 7) << 13;
+}
+
 /* The frame as it came; false: it cannot be. */
 static __always_inline int restore(struct xdp_md *ctx, struct entered *entered) {
     return !entered->length || put_tags(ctx, entered->tags, entered->length);

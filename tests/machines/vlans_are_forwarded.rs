@@ -3,9 +3,10 @@
 //! while it runs, or go. What the plane cannot do for a VLAN as Linux does it, Linux does. (The
 //! network of `tagged.rs`.)
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lab::{Host, inside, wait_for};
+use lab::{Capture, Host, difference, inside, wait_for};
 
 use super::tagged::{Tagged, address, vlan};
 use crate::network::ports;
@@ -177,21 +178,86 @@ fn forwarded() {
     plane_forwards(&net, &[20]);
 }
 
-fn left_to_linux() {
-    let mut net = Tagged::stopped("tagged", &ports("auto", &["left", "right"]), &TAGS);
-    net.router.restart().unwrap();
-    net.reachable(10);
-    plane_forwards(&net, &[10]);
+/// Python that makes frames of the left host's with all priorities in tags, and types of service.
+const FRAMES: &str = "
+frames = []
+tags = lambda n, p: Dot1Q(vlan=300, prio=p) / Dot1Q(vlan=7, prio=7 - p) if n == 37 else Dot1Q(vlan=n, prio=p)
+for n in (10, 20, 37):
+    for tos in (0, 8, 0x10, 0x18, 0x28, 0x48, 0xb8, 0xe0, 3):
+        for p in (0, 3, 7):
+            last = UDP(sport=len(frames), dport=9) / b'priority'
+            frames.append(Ether(dst=gateway) / tags(n, p) / IP(src=f'10.{n}.1.2', dst=f'10.{n}.2.2', tos=tos, id=len(frames)) / last)
+            frames.append(Ether(dst=gateway) / tags(n, p) / IPv6(src=f'2001:db8:{n}:1::2', dst=f'2001:db8:{n}:2::2', tc=tos) / last)
+wrpcap(file, frames)";
 
+/// Tags say of priorities what Linux has them say, by its maps.
+fn with_priorities() {
+    let mut net = Tagged::stopped("tagged", &ports("express", &["left", "right"]), &TAGS);
+    add_inner(&net);
     let host = net.router.host();
-    host.run("ip link set left.10 type vlan egress-qos-map 0:5").unwrap();
-    wait_for("priorities are Linux's", Duration::from_secs(10), || match why(&net, "left.10") {
-        Some(why) if why.contains("priorities") => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
+    host.run(
+        "ip link set right.10 type vlan egress-qos-map 0:6 2:1 4:5 6:3
+         ip link set right.300 type vlan egress-qos-map 0:2 4:7
+         ip link set right.37 type vlan egress-qos-map 2:4
+         ip link set left.10 type vlan ingress-qos-map 3:0",
+    )
     .unwrap();
-    linux_forwards(&net, &[10]);
+    let file = net.left.folder().join("priorities.pcap");
+    let gateway = host.mac("left").unwrap();
+    net.left.scapy(&format!("gateway, file = '{gateway}', '{}'\n{FRAMES}", file.display())).unwrap();
+    let sender: Vec<u8> =
+        host.mac("right").unwrap().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    let leaves = |net: &Tagged| {
+        let mut capture = Capture::start(&net.right, "eth0", "greater 20").unwrap();
+        net.left.replay(&file, "eth0").unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let mut frames = capture.frames().unwrap();
+        // Not what the right host answers.
+        frames.retain(|frame| frame.ends_with(b"priority") && frame[6..12] == sender);
+        frames.sort();
+        frames
+    };
+    [10, 20, BOTH].iter().for_each(|tag| net.reachable(*tag));
+    let by_linux = leaves(&net);
+    let said: BTreeSet<u8> = by_linux.iter().map(|frame| frame[14] >> 5).collect();
+    assert_eq!((by_linux.len(), said), (162, BTreeSet::from([0, 1, 2, 3, 5, 6, 7])));
+    for lane in ["express", "worker"] {
+        net.router.configure(&ports(lane, &["left", "right"])).unwrap();
+        net.router.restart().unwrap();
+        becomes_ours(&net, &["left.10", "right.10", "left.20", "right.20", "left.37", "right.37"]);
+        [10, 20, BOTH].iter().for_each(|tag| net.reachable(*tag));
+        let forwarded = net.router.host().linux_forwarded().unwrap();
+        let by_plane = leaves(&net);
+        assert_eq!(difference(&by_linux, &by_plane), None, "{lane}");
+        let forwarded = net.router.host().linux_forwarded().unwrap() - forwarded;
+        assert!(forwarded < 10, "Linux forwarded {forwarded} of {}", by_plane.len());
+    }
+
+    // A priority that IPv6 keeps from its tag, and that other tags tell apart, only Linux knows.
+    let host = net.router.host();
+    let is_linuxs = |what: &str| {
+        wait_for(what, Duration::from_secs(10), || match why(&net, "left.20") {
+            Some(why) if why.starts_with("right.10 tells apart") => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .unwrap();
+    };
+    host.run("ip link set left.20 type vlan ingress-qos-map 3:2").unwrap();
+    is_linuxs("priorities are Linux's");
+    linux_forwards(&net, &[20]);
     assert_eq!(why(&net, "left"), None);
+    plane_forwards(&net, &[10]);
+    host.run("ip link set left.20 type vlan ingress-qos-map 3:0").unwrap();
+    becomes_ours(&net, &["left.20"]);
+    // That of another VLAN changes what becomes of this one.
+    host.run("ip link set right.10 type vlan egress-qos-map 0:0 2:0 4:0 6:0; ip link set right.37 type vlan egress-qos-map 2:0").unwrap();
+    host.run("ip link set left.20 type vlan ingress-qos-map 3:6; ip link set right.300 type vlan egress-qos-map 0:0").unwrap();
+    becomes_ours(&net, &["left.20"]);
+    host.run("ip link set right.10 type vlan egress-qos-map 6:1").unwrap();
+    is_linuxs("a priority is told apart");
+    host.run("ip link set right.10 type vlan egress-qos-map 6:0").unwrap();
+    becomes_ours(&net, &["left.20"]);
+    plane_forwards(&net, &[10, 20]);
 }
 
 /// A VLAN joins a VRF, and leaves it again.
@@ -237,6 +303,6 @@ fn by_the_table_of_their_vrf() {
 }
 
 #[test]
-fn and_what_the_plane_cannot_do_is_linuxs() {
-    inside!("6.12", left_to_linux);
+fn with_the_priorities_of_linux() {
+    inside!("6.12", with_priorities);
 }

@@ -34,6 +34,7 @@ fn rig() -> Rig {
         port: PortId(2),
         tags: Tags::One(TAG),
         table: TableId::MAIN,
+        priorities: fib::Priorities::default(),
     };
     rig.tables.set_interface(VLAN, Some(entry)).unwrap();
     rig

@@ -4,8 +4,8 @@
 mod rig;
 
 use fib::{
-    Adjacency, Count, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, TableId, Tag, Tags,
-    Traffic,
+    Adjacency, Count, InterfaceEntry, InterfaceFlags, InterfaceId, NextHop, Path, PortId, Priorities,
+    TableId, Tag, Tags, Traffic,
 };
 use rig::{HOST_A, HOST_B, PORT_1, PORT_2, Rig};
 use wire::{Class, ethernet, ipv4, protocol};
@@ -36,6 +36,7 @@ fn rig() -> Rig {
             port: PortId(port),
             tags,
             table: TableId::MAIN,
+            priorities: fib::Priorities::default(),
         };
         rig.tables.set_interface(id, Some(entry)).unwrap();
     }
@@ -62,6 +63,33 @@ fn packet4(ttl: u8) -> Vec<u8> {
         ..ipv4::Repr::new([10, 99, 1, 2].into(), [198, 19, 0, 1].into())
     };
     [&repr.header(16)[..], &[0, 9, 0, 9, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]].concat()
+}
+
+#[test]
+fn tags_say_priorities_by_the_type_of_service() {
+    let mut rig = rig();
+    let entry = rig.tables.interface(OUT).unwrap();
+    let priorities = Priorities([[6, 1, 0, 7], [0, 2, 3, 0]]);
+    rig.tables.set_interface(OUT, Some(InterfaceEntry { priorities, ..entry })).unwrap();
+    let said = |rig: &mut Rig, ether_type, packet: &[u8]| {
+        let sent = rig.run(1, &[frame(Tags::One(tag(false, 10)), ether_type, packet)]).sent;
+        let (_, frame) = &sent[0];
+        assert_eq!((frame[14] & 0x1f, frame[15], frame[18] & 0x1f, frame[19]), (0x01, 0x2c, 0, 7));
+        [frame[14] >> 5, frame[18] >> 5]
+    };
+    // 0x18 of it counts, as in Linux.
+    for (tos, wanted) in
+        [(0, [6, 0]), (0x07, [6, 0]), (0x08, [1, 2]), (0x10, [0, 3]), (0xb8, [7, 0]), (0x28, [1, 2])]
+    {
+        let repr =
+            ipv4::Repr { tos, ttl: 64, ..ipv4::Repr::new([10, 99, 1, 2].into(), [198, 19, 0, 1].into()) };
+        assert_eq!(said(&mut rig, ethernet::IPV4, &rig::udp4(repr, 20)), wanted, "{tos:#x}");
+    }
+    // Of IPv6 it does not.
+    let repr = wire::ipv6::Repr { traffic_class: 0xb8, ..rig::to6("2001:db8:77::1") };
+    let hop = rig.tables.get4("198.19.0.0/16".parse().unwrap()).unwrap();
+    rig.tables.insert6("2001:db8:77::/48".parse().unwrap(), hop).unwrap();
+    assert_eq!(said(&mut rig, ethernet::IPV6, &rig::udp6(repr, 20)), [6, 0]);
 }
 
 #[test]

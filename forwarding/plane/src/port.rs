@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fib::{InterfaceEntry, InterfaceFlags, PortId, TableId, Tag, Tags};
+use fib::{InterfaceEntry, InterfaceFlags, PortId, Priorities, TableId, Tag, Tags};
 use port::device::{Device, Offloads};
 use port::{Attachment, DriverCounters, Mode, QueueCounters};
 
@@ -44,6 +44,8 @@ pub struct Interface {
     pub left_to_linux: [bool; 2],
     /// Whether it is a bridge or on one.
     pub bridge: Bridging,
+    /// The priorities in its tags, if it has some.
+    pub priorities: Priorities,
 }
 
 /// Whether an interface is a bridge or lies on one: of what comes by a member, only frames of
@@ -319,8 +321,8 @@ impl Port {
         flags.set(InterfaceFlags::PARTIAL, self.partial);
         flags.set(InterfaceFlags::TRACKED, self.tracked);
         flags.set(InterfaceFlags::QUEUE, !taken.queues.is_empty());
-        let Interface { ifindex, mtu, mac, table, .. } = *interface;
-        Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags, table })
+        let Interface { ifindex, mtu, mac, table, priorities, .. } = *interface;
+        Some(InterfaceEntry { ifindex, mtu, mac, flags, port: self.id, tags, table, priorities })
     }
 }
 
@@ -361,14 +363,14 @@ impl Interface {
 
     /// What workers read of it where it is a tunnel, on no port of its own.
     pub(crate) fn tunnel_entry(&self, tags: Tags) -> InterfaceEntry {
-        let Interface { ifindex, mtu, mac, table, .. } = *self;
+        let Interface { ifindex, mtu, mac, table, priorities, .. } = *self;
         let mut flags = self.flags(ReversePath::Linux);
         // What leaves by another end than it came by goes back to the same link all the same.
         flags.set(
             InterfaceFlags::BRIDGED,
             tags.tunnel().is_some_and(|tunnel| tunnel.payload.vxlan().is_some()),
         );
-        InterfaceEntry { ifindex, mtu, mac, flags, port: PortId::NONE, tags, table }
+        InterfaceEntry { ifindex, mtu, mac, flags, port: PortId::NONE, tags, table, priorities }
     }
 }
 
@@ -391,6 +393,7 @@ mod tests {
             rp_filter: 2,
             firewall: [None; 2],
             bridge: Bridging::No,
+            priorities: Priorities::default(),
             left_to_linux: [false; 2],
         });
         port.taken = Some(Attached {

@@ -62,6 +62,7 @@ impl Router {
             port: PortId::NONE,
             tags: Tags::Tunnel(tunnel),
             table: TableId::MAIN,
+            priorities: fib::Priorities::default(),
         };
         tables.set_interface(TUNNEL, Some(entry)).unwrap();
         let adjacency = Adjacency { interface: TUNNEL, mtu: 1400, mac: Some([0; 6]) };

@@ -114,6 +114,43 @@ impl Tags {
     }
 }
 
+/// The priorities that an interface's tags say (IEEE 802.1Q, 9.6), 0..=7: those of the outer one
+/// and of the inner one, by two bits of IPv4's type of service (0x18); the first of them also of
+/// other packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priorities(pub [[u8; 4]; 2]);
+
+impl Priorities {
+    /// Bits of what differs from the first of both tags, of each of the other classes of service.
+    pub(crate) const BITS: u32 = 6;
+    /// The type of service that is looked at, and where.
+    pub const CLASS_AT: u32 = 3;
+
+    /// Those of the first class, as they stand in two tags.
+    pub(crate) fn usual(self) -> u64 {
+        let [outer, inner] = self.0;
+        PriorityBits(u32::from(outer[0] & 7) | u32::from(inner[0] & 7) << 3).in_tags()
+    }
+
+    /// What is to be changed about that for the three other classes.
+    pub(crate) fn others(self) -> u32 {
+        let [outer, inner] = self.0.map(|of| of.map(|priority| u32::from(priority & 7)));
+        let differs = |class: usize| outer[class] ^ outer[0] | (inner[class] ^ inner[0]) << 3;
+        (1..4).fold(0, |bits, class| bits | differs(class) << ((class as u32 - 1) * Priorities::BITS))
+    }
+}
+
+/// Three bits of the outer tag, three of the inner one.
+pub(crate) struct PriorityBits(pub u32);
+
+impl PriorityBits {
+    /// As they stand in two tags, left-aligned in a big-endian number.
+    #[inline(always)]
+    pub(crate) fn in_tags(&self) -> u64 {
+        u64::from(self.0 & 7) << 45 | u64::from(self.0 >> 3 & 7) << 13
+    }
+}
+
 /// An interface as the data path sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceEntry {
@@ -131,6 +168,8 @@ pub struct InterfaceEntry {
     pub tags: Tags,
     /// The table that routes what comes in by it.
     pub table: TableId,
+    /// The priorities in its tags.
+    pub priorities: Priorities,
 }
 
 impl InterfaceEntry {
@@ -142,7 +181,8 @@ impl InterfaceEntry {
         mac: [u8; 6],
         flags: InterfaceFlags,
     ) -> InterfaceEntry {
-        InterfaceEntry { ifindex, mtu, mac, flags, port, tags: Tags::None, table: TableId::MAIN }
+        let (tags, table, priorities) = (Tags::None, TableId::MAIN, Priorities::default());
+        InterfaceEntry { ifindex, mtu, mac, flags, port, tags, table, priorities }
     }
 }
 

@@ -3,7 +3,10 @@
 pub use abi::HopKind;
 pub(crate) use abi::fib::{ID, MTU, POINTER};
 
-use crate::{AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId, TableId};
+use crate::interface::PriorityBits;
+use crate::{
+    AdjacencyId, InterfaceEntry, InterfaceFlags, InterfaceId, NextHopId, PortId, Priorities, TableId,
+};
 
 /// Next hops that a route word can name (22 bits).
 pub(crate) const MAX_NEXT_HOPS: usize = ID as usize + 1;
@@ -192,8 +195,12 @@ impl InterfaceWord {
 
 /// In the place of a link's bytes of tags: a tunnel's header stands there.
 const TUNNEL: u8 = 0x80;
+/// Where a link's priorities stand that are not the usual one, 18 bits: `OTHERS_AT` in
+/// `forwarding/bpf/tags.h`.
+const OTHERS_AT: u32 = 24;
 
-/// How frames leave by an interface, and the table that routes those that came in.
+/// How frames leave by an interface, and the table that routes those that came in: the tags, or the
+/// place of a tunnel's words; the port, bytes of tags, what differs by priorities, and the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkWord(pub [u64; 2]);
 
@@ -202,11 +209,14 @@ impl LinkWord {
 
     /// `slot`: where its tunnel's words are, if it is one.
     pub(crate) fn new(entry: &InterfaceEntry, slot: u32) -> LinkWord {
-        let (length, tags) = match entry.tags.tunnel() {
-            Some(_) => (TUNNEL, u64::from(slot)),
-            None => entry.tags.header(),
+        let priorities = entry.priorities;
+        let (length, tags, others) = match (entry.tags.tunnel(), entry.tags.header()) {
+            (Some(_), _) => (TUNNEL, u64::from(slot), 0),
+            (None, (0, tags)) => (0, tags, 0),
+            (None, (length, tags)) => (length, tags | priorities.usual(), priorities.others()),
         };
-        LinkWord([tags, u64::from(entry.table.0) << 32 | u64::from(length) << 16 | u64::from(entry.port.0)])
+        let (table, port) = (u64::from(entry.table.0), u64::from(entry.port.0));
+        LinkWord([tags, table << 48 | u64::from(others) << OTHERS_AT | u64::from(length) << 16 | port])
     }
 
     /// Whether a tunnel's header stands in front of its packets.
@@ -236,7 +246,13 @@ impl LinkWord {
     /// The table that routes its packets.
     #[inline(always)]
     pub fn table(self) -> TableId {
-        TableId((self.0[1] >> 32) as u16)
+        TableId((self.0[1] >> 48) as u16)
+    }
+
+    /// What is to be changed about the priorities in the tags for some packets of IPv4; 0: nothing.
+    #[inline(always)]
+    pub fn others(self) -> u32 {
+        (self.0[1] >> OTHERS_AT) as u32 & ((1 << (3 * Priorities::BITS)) - 1)
     }
 
     /// The tags, of which the first [`length`](Self::length) bytes count.
@@ -244,6 +260,15 @@ impl LinkWord {
     pub fn tags(self) -> [u8; 8] {
         self.0[0].to_be_bytes()
     }
+}
+
+/// The tags of a packet of IPv4 with this type of service, by [`LinkWord::tags`] and
+/// [`LinkWord::others`].
+#[cold]
+pub fn tags_of(tags: [u8; 8], others: u32, tos: u8) -> [u8; 8] {
+    let class = u32::from(tos >> Priorities::CLASS_AT & 3);
+    let bits = class.checked_sub(1).map_or(0, |class| others >> (class * Priorities::BITS));
+    (u64::from_be_bytes(tags) ^ PriorityBits(bits).in_tags()).to_be_bytes()
 }
 
 impl From<AdjacencyId> for Hop {
@@ -268,7 +293,7 @@ fn bits_mac(bits: u64) -> [u8; 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Tag, Tags};
+    use crate::{Priorities, Tag, Tags};
 
     #[test]
     fn words_keep_what_they_are_made_of() {
@@ -291,12 +316,22 @@ mod tests {
             port: PortId(3),
             tags,
             table: TableId(4094),
+            priorities: Priorities([[6, 1, 0, 7], [0, 0, 3, 0]]),
         };
         let (word, link) = (InterfaceWord::new(&entry), LinkWord::new(&entry, 0));
         assert_eq!((word.ifindex(), word.mtu(), word.mac()), (12, 1500, mac));
         assert_eq!(word.flags(), flags | InterfaceFlags::VRF);
         assert_eq!((link.port(), link.length(), link.table()), (PortId(3), 8, TableId(4094)));
-        assert_eq!(link.tags(), [0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]);
+        assert_eq!(link.tags(), [0x88, 0xa8, 0xc1, 0x23, 0x81, 0, 0x04, 0x56]);
+        let priorities = [0, 0x08, 0x10, 0xb8].map(|tos| {
+            let tags = tags_of(link.tags(), link.others(), tos | 7);
+            [tags[2] >> 5, tags[6] >> 5]
+        });
+        assert_eq!(priorities, [[6, 0], [1, 0], [0, 3], [7, 0]]);
+        let plain = LinkWord::new(&InterfaceEntry { priorities: Priorities::default(), ..entry }, 0);
+        assert_eq!((plain.others(), plain.tags()[2], plain.table()), (0, 0x01, TableId(4094)));
+        let tunnel = LinkWord::new(&InterfaceEntry { tags: Tags::None, ..entry }, 0);
+        assert_eq!((tunnel.others(), tunnel.tags()), (0, [0; 8]), "without tags there is no priority");
         assert_eq!((LinkWord::NONE.port(), LinkWord::NONE.length()), (PortId::NONE, 0));
     }
 

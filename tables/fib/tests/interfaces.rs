@@ -18,6 +18,7 @@ fn entry(port: u16, tags: Tags) -> InterfaceEntry {
         port: PortId(port),
         tags,
         table: TableId::MAIN,
+        priorities: fib::Priorities::default(),
     }
 }
 

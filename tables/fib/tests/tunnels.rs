@@ -37,7 +37,8 @@ fn tunnel() -> impl Strategy<Value = Tunnel> {
 
 fn entry(tags: Tags) -> InterfaceEntry {
     let (flags, port, table) = (InterfaceFlags::UP, PortId::NONE, TableId::MAIN);
-    InterfaceEntry { ifindex: 9, mtu: 1400, mac: [0; 6], flags, port, tags, table }
+    let priorities = Default::default();
+    InterfaceEntry { ifindex: 9, mtu: 1400, mac: [0; 6], flags, port, tags, table, priorities }
 }
 
 proptest! {

@@ -15,7 +15,7 @@
 
 use crate::model::{Link, Links};
 use crate::netlink::attributes;
-use fib::Tags;
+use fib::{Priorities, Tags};
 
 /// Why an interface stays with Linux: a sentence for an operator, typed by each kind.
 pub type NotOurs = Box<dyn std::error::Error + Send + Sync>;
@@ -119,10 +119,12 @@ macro_rules! kinds {
 
 kinds!(vlan::Vlan, bond::Bond, bridge::Bridge, vrf::Vrf, tunnel::Tunnel, vxlan::Vxlan);
 mod port;
+mod priority;
 
 pub use bond::Member;
 pub use bridge::Bridged;
 pub use port::{Port, port_names};
+pub use priority::PriorityMaps;
 
 impl Default for Is {
     fn default() -> Is {
@@ -166,6 +168,8 @@ pub struct Place<'a> {
     pub tags: Tags,
     /// The headers of a tunnel: one, or of a VXLAN one for each other end.
     pub tunnels: Vec<fib::Tunnel>,
+    /// The priorities in its tags.
+    pub priorities: Priorities,
 }
 
 /// A port that frames of an interface pass.
@@ -186,12 +190,12 @@ pub struct Leg<'a> {
 impl<'a> Place<'a> {
     /// That of an interface whose frames enter and leave by ports.
     fn on_ports(base: &'a Link, legs: Vec<Leg<'a>>, tags: Tags) -> Place<'a> {
-        Place { base, legs, tags, tunnels: Vec::new() }
+        Place { base, legs, tags, tunnels: Vec::new(), priorities: Priorities::default() }
     }
 
     /// That of a tunnel.
     fn of_tunnels(link: &'a Link, tunnels: Vec<fib::Tunnel>) -> Place<'a> {
-        Place { base: link, legs: Vec::new(), tags: Tags::None, tunnels }
+        Place { tunnels, ..Place::on_ports(link, Vec::new(), Tags::None) }
     }
 
     /// The bond or bridge that its ports are members of, if they are of one.

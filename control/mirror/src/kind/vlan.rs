@@ -8,10 +8,11 @@
 //! that tells them apart is that one's to say (`bridge`).
 
 use super::bridge::can_check;
+use super::priority::PriorityMaps;
 use super::{Around, Is, Kind, NotOurs, Place, Said, Told, is_enslaved};
 use crate::model::Link;
 use crate::netlink::{attributes, u16_at};
-use fib::{Tag, Tags};
+use fib::{Priorities, Tag, Tags};
 use wire::ethernet;
 
 const IFLA_VLAN_ID: u16 = 1;
@@ -23,7 +24,7 @@ const IFLA_VLAN_PROTOCOL: u16 = 5;
 const IDENTIFIERS: std::ops::RangeInclusive<u16> = 1..=4094;
 
 /// What is said of a VLAN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vlan {
     /// Index of the interface that it is on; `None` where that is in another network namespace.
     pub on: Option<u32>,
@@ -31,8 +32,8 @@ pub struct Vlan {
     pub id: u16,
     /// Its tags are 802.1ad's, else 802.1Q's.
     pub service: bool,
-    /// Priorities of tags and packets are made into each other.
-    pub maps_priorities: bool,
+    /// How priorities of tags and packets are made into each other.
+    pub priorities: PriorityMaps,
 }
 
 /// Why a VLAN stays with Linux.
@@ -42,8 +43,10 @@ enum Why {
     Elsewhere,
     #[error("its identifier is not one of 1 to 4094")]
     Identifier,
-    #[error("it has a map of priorities (ingress-qos-map, egress-qos-map)")]
-    Priorities,
+    #[error(
+        "{name} tells apart by its egress-qos-map the priority {priority}, which IPv6 has by the ingress-qos-map of {own}"
+    )]
+    Priorities { name: String, priority: u32, own: String },
     #[error("its tag is of 802.1ad and inside another one")]
     ServiceInside,
     #[error("it has more than two tags")]
@@ -75,7 +78,8 @@ impl Told for Vlan {
             match kind {
                 IFLA_VLAN_ID => vlan.id = u16_at(value, 0).unwrap_or_default(),
                 IFLA_VLAN_PROTOCOL => vlan.service = value == ethernet::QINQ.to_be_bytes(),
-                IFLA_VLAN_EGRESS_QOS | IFLA_VLAN_INGRESS_QOS => vlan.maps_priorities |= !value.is_empty(),
+                IFLA_VLAN_EGRESS_QOS => vlan.priorities.read_egress(value),
+                IFLA_VLAN_INGRESS_QOS => vlan.priorities.read_ingress(value),
                 _ => {}
             }
         }
@@ -85,7 +89,7 @@ impl Told for Vlan {
 
 impl Kind for Vlan {
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
-        let (base, tags) = descend(link, around)?;
+        let (base, tags, priorities) = descend(link, around)?;
         let below = |why| Why::Below { name: base.name.clone(), why };
         let bridge = match &base.is {
             Is::Bridge(bridge) if around.port(base).is_none() => Some(bridge),
@@ -97,7 +101,8 @@ impl Kind for Vlan {
         }
         if let Some(bridge) = bridge.filter(|bridge| bridge.vlans) {
             let Tags::One(tag) = tags else { return Err(Why::DeepOnBridge.into()) };
-            return Ok(bridge.place_on(base, link, Some(tag), around).map_err(below)?);
+            let place = bridge.place_on(base, link, Some(tag), around).map_err(below)?;
+            return Ok(Place { priorities, ..place });
         }
         let mut place = around.place(base).map_err(below)?;
         if !place.tunnels.is_empty() {
@@ -107,7 +112,7 @@ impl Kind for Vlan {
             can_check(base, link, None, around).map_err(below)?;
         }
         place.legs.iter_mut().for_each(|leg| leg.tags = tags);
-        Ok(Place { tags, ..place })
+        Ok(Place { tags, priorities, ..place })
     }
 
     fn lies_on(&self) -> Option<u32> {
@@ -115,18 +120,20 @@ impl Kind for Vlan {
     }
 }
 
-/// The interface without tags below a VLAN, and the tags on the way down.
-fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tags), Why> {
+/// The interface without tags below a VLAN, the tags on the way down, and the priorities in them.
+fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tags, Priorities), Why> {
     // The inner one first.
-    let (mut base, mut tags) = (link, [None; 2]);
-    for tag in &mut tags {
+    let (mut base, mut tags, mut priorities) = (link, [None; 2], [[0; 4]; 2]);
+    for (tag, priorities) in tags.iter_mut().zip(&mut priorities) {
         let Is::Vlan(vlan) = &base.is else { break };
         if !IDENTIFIERS.contains(&vlan.id) {
             return Err(Why::Identifier);
         }
-        if vlan.maps_priorities {
-            return Err(Why::Priorities);
+        if let Some((teller, priority)) = around.links.teller_of(&vlan.priorities) {
+            let (name, own) = (teller.name.clone(), base.name.clone());
+            return Err(Why::Priorities { name, priority, own });
         }
+        *priorities = vlan.priorities.of_classes();
         if is_enslaved(base, around.links) {
             return Err(Why::Enslaved);
         }
@@ -139,13 +146,14 @@ fn descend<'a>(link: &'a Link, around: &Around<'a, '_>) -> Result<(&'a Link, Tag
     if is_enslaved(base, around.links) {
         return Err(Why::Enslaved);
     }
-    let tags = match tags {
+    let [first, second] = priorities;
+    let (tags, priorities) = match tags {
         [Some(inner), Some(_)] if inner.service => return Err(Why::ServiceInside),
-        [Some(inner), Some(outer)] => Tags::Two(outer, inner.id),
-        [Some(tag), None] => Tags::One(tag),
-        [None, _] => Tags::None,
+        [Some(inner), Some(outer)] => (Tags::Two(outer, inner.id), [second, first]),
+        [Some(tag), None] => (Tags::One(tag), [first, second]),
+        [None, _] => (Tags::None, [second; 2]),
     };
-    Ok((base, tags))
+    Ok((base, tags, Priorities(priorities)))
 }
 
 #[cfg(test)]
@@ -153,10 +161,11 @@ mod tests {
     use super::*;
     use crate::kind::tests::{attribute, link, place, told};
     use crate::kind::{Bond, Bridge, Vrf};
+    use crate::model::Links;
     use wire::Mac;
 
     fn vlan(ifindex: u32, on: u32, id: u16, service: bool) -> Link {
-        let is = Vlan { on: Some(on), id, service, maps_priorities: false }.into();
+        let is = Vlan { on: Some(on), id, service, ..Vlan::default() }.into();
         Link { is, ..link(ifindex) }
     }
 
@@ -171,16 +180,51 @@ mod tests {
     #[test]
     fn a_vlan_says_its_tag_and_what_it_is_on() {
         let id = (IFLA_VLAN_ID, &300u16.to_ne_bytes()[..]);
-        let plain = Vlan { on: Some(3), id: 300, service: false, maps_priorities: false };
-        assert_eq!(told("vlan", &[id, (IFLA_VLAN_PROTOCOL, &[0x81, 0])]), plain.into());
+        let plain = Vlan { on: Some(3), id: 300, ..Vlan::default() };
+        assert_eq!(told("vlan", &[id, (IFLA_VLAN_PROTOCOL, &[0x81, 0])]), plain.clone().into());
         let service = Vlan { service: true, ..plain };
         assert_eq!(told("vlan", &[id, (IFLA_VLAN_PROTOCOL, &[0x88, 0xa8])]), service.into());
-        // struct ifla_vlan_qos_mapping: from, to.
-        let mapping = attribute(1, &[0; 8]);
-        for kind in [IFLA_VLAN_EGRESS_QOS, IFLA_VLAN_INGRESS_QOS] {
-            let maps = Vlan { maps_priorities: true, ..plain };
-            assert_eq!(told("vlan", &[id, (kind, &mapping)]), maps.into());
-        }
+    }
+
+    /// A map as messages have it.
+    fn map(pairs: &[(u32, u32)]) -> Vec<u8> {
+        let pair = |(from, to): &(u32, u32)| attribute(1, &[from.to_ne_bytes(), to.to_ne_bytes()].concat());
+        pairs.iter().flat_map(pair).collect()
+    }
+
+    fn mapped(ifindex: u32, on: u32, egress: &[(u32, u32)], ingress: &[(u32, u32)]) -> Link {
+        let mut is = Vlan { on: Some(on), id: ifindex as u16, ..Vlan::default() };
+        is.priorities.read_egress(&map(egress));
+        is.priorities.read_ingress(&map(ingress));
+        Link { is: is.into(), ..link(ifindex) }
+    }
+
+    fn priorities(links: &[Link]) -> Result<[[u8; 4]; 2], String> {
+        let known: Links = links.iter().cloned().collect();
+        let around = Around { links: &known, ports: &&["e1"][..] };
+        let place = around.place(known.by_index(links.last().unwrap().ifindex).unwrap());
+        place.map(|place| place.priorities.0).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn tags_say_priorities_by_the_classes_of_service() {
+        assert_eq!(priorities(&[link(1), on(1, 5)]), Ok([[0; 4]; 2]));
+        let one = mapped(2, 1, &[(0, 6), (2, 1), (4, 5), (7, 7)], &[]);
+        assert_eq!(priorities(&[link(1), one.clone()]), Ok([[6, 1, 0, 5], [0; 4]]));
+        let two = mapped(3, 2, &[(6, 3)], &[]);
+        assert_eq!(priorities(&[link(1), one, two]), Ok([[6, 1, 0, 5], [0, 0, 3, 0]]), "the outer one first");
+    }
+
+    #[test]
+    fn a_priority_that_came_in_matters_where_another_vlan_tells_it_apart() {
+        let takes = mapped(5, 1, &[], &[(3, 9)]);
+        let with = |other: Link| priorities(&[link(1), other, takes.clone()]);
+        assert_eq!(with(mapped(4, 1, &[(8, 1), (0, 0)], &[])), Ok([[0; 4]; 2]));
+        let why = with(mapped(4, 1, &[(9, 1)], &[])).unwrap_err();
+        assert_eq!(why, "e4 tells apart by its egress-qos-map the priority 9, which IPv6 has by the ingress-qos-map of e5");
+        assert!(with(mapped(4, 1, &[(0, 1)], &[])).is_err(), "what has no priority has another tag");
+        assert_eq!(with(mapped(4, 1, &[(0, 1), (9, 1)], &[])), Ok([[0; 4]; 2]));
+        assert!(priorities(&[link(1), mapped(5, 1, &[(9, 1)], &[(3, 9)])]).is_err(), "or itself");
     }
 
     #[test]
@@ -202,8 +246,6 @@ mod tests {
         assert_eq!(tags(&[member, on(1, 1)]), refused(Why::Enslaved));
         let vrf = Link { is: Vrf { table: 1001 }.into(), ..link(9) };
         assert!(tags(&[link(1), vrf, Link { master: Some(9), ..on(1, 1) }]).is_ok());
-        let maps = Vlan { on: Some(1), id: 1, service: false, maps_priorities: true };
-        assert_eq!(tags(&[link(1), Link { is: maps.into(), ..link(2) }]), refused(Why::Priorities));
         let bridge = Link { is: Bridge::default().into(), ..link(1) };
         assert!(tags(&[bridge.clone(), on(1, 5)]).is_ok(), "a port itself");
         let bridge = Link { ifindex: 3, name: "br0".to_owned(), ..bridge };

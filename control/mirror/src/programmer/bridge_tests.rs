@@ -121,7 +121,7 @@ impl World {
         world.programmer.prepare(&mut world.model, &mut world.tables).unwrap();
         let is = Bridge { vlans: tells_apart, ..Bridge::default() }.into();
         world.model.set_link(&LinkMessage { is, ..link(BRIDGE) }, &mut world.changes);
-        let vlan = Vlan { on: Some(BRIDGE), id: 5, service: false, maps_priorities: false };
+        let vlan = Vlan { on: Some(BRIDGE), id: 5, ..Vlan::default() };
         world.model.set_link(&LinkMessage { is: vlan.into(), ..link(VLAN) }, &mut world.changes);
         PORTS.iter().chain(&[OTHER]).for_each(|member| world.link(*member, true));
         for of in PORTS.iter().chain(&[OTHER, BRIDGE]) {

@@ -5,9 +5,9 @@
 //! Ports: 1 input, 2 outputs; push
 //!
 //! Expects packets for this machine, with their network header noted. Where one came in by an
-//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4, those over IPv6, VXLAN), and rules
-//! let its header pass, that is taken off. What was in it has come in by that interface: it goes
-//! through the router from its beginning. Others are still as they came.
+//! interface of the plane's that is an IP tunnel (GRE, IPIP, 6in4, those over IPv6) or a VXLAN, and
+//! rules let its header pass, that is taken off. What was in it has come in by that interface: it
+//! goes through the router from its beginning. Others are still as they came.
 //!
 //! Outputs:
 //! - 0: what was in tunnels, as frames of Ethernet

@@ -9,7 +9,7 @@
 //! has its header put in front before that, and the way to the tunnel's other end.
 
 use super::router_context::on_tables;
-use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, Tag, View};
+use fib::{AdjacencyWord, Hops, InterfaceId, InterfaceWord, Tag, View, tags_of};
 use graph::{Batch, Class, Context, Element};
 use port::Packet;
 use wire::{Reason, ethernet};
@@ -66,7 +66,7 @@ fn rewrite(view: &View, hops: &Hops<'_>, packet: &mut Packet, rules: &mut Tunnel
 }
 
 /// What an interface puts in front of a packet: its address in the two parts in which it is
-/// written, and its tags.
+/// written, its tags, and what differs about these for packets of other priorities.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     high: u64,
@@ -74,6 +74,7 @@ pub(super) struct Source {
     tags: [u8; 8],
     /// Bytes of tags, 0, 4 or 8.
     length: usize,
+    others: u32,
 }
 
 impl Source {
@@ -87,6 +88,7 @@ impl Source {
             low: ((word >> 16) as u32).to_be_bytes(),
             tags: link.tags(),
             length: link.length(),
+            others: link.others(),
         }
     }
 
@@ -105,7 +107,11 @@ impl Source {
             let frame = packet.data_mut().first_chunk_mut::<ETHERNET>();
             return frame.is_some_and(|frame| self.write(frame, adjacency, ether_type));
         }
-        self.head_with_tags(packet, adjacency, ether_type)
+        let tags = match self.others != 0 && ether_type == ethernet::IPV4 {
+            true => tags_of(self.tags, self.others, packet.data().get(ETHERNET + 1).copied().unwrap_or(0)),
+            false => self.tags,
+        };
+        Source { tags, ..self }.head_with_tags(packet, adjacency, ether_type)
     }
 
     #[inline(always)]

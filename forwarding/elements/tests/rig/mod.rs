@@ -223,7 +223,8 @@ impl Outcome {
 
 /// A tunnel's header has an identification that each router chooses: without that and the checksum.
 pub fn without_id(frame: &mut [u8]) {
-    if frame.len() > 34 && frame[12..14] == [8, 0] && [4, 41, 47].contains(&frame[23]) {
+    let is_vxlan = |frame: &[u8]| frame[23] == 17 && frame[36..38] == 4789u16.to_be_bytes();
+    if frame.len() > 38 && frame[12..14] == [8, 0] && ([4, 41, 47].contains(&frame[23]) || is_vxlan(frame)) {
         frame[18..20].fill(0);
         frame[24..26].fill(0);
     }

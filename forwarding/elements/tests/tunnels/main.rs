@@ -4,6 +4,7 @@
 mod over_ipv6;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod vxlan;
 
 use std::net::Ipv4Addr;
 
@@ -49,6 +50,7 @@ fn set(rig: &mut Rig, id: InterfaceId, tunnel: Tunnel) {
         port: PortId::NONE,
         tags: Tags::Tunnel(tunnel),
         table: TableId::MAIN,
+        priorities: fib::Priorities::default(),
     };
     rig.tables.set_interface(id, Some(entry)).unwrap();
 }

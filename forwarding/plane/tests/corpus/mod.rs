@@ -14,7 +14,7 @@ mod build;
 mod flows;
 mod odd;
 
-use fib::{InterfaceId, PortId, TableId, Tag, Tags};
+use fib::{InterfaceId, PortId, Priorities, TableId, Tag, Tags};
 
 pub use build::{HOST, MACS, OTHER};
 
@@ -73,6 +73,9 @@ pub fn tags(port: PortId, kind: Kind) -> Tags {
         (true, _) => Tags::Two(Tag { service: true, id: 300 }, 7),
     }
 }
+
+/// The priorities in them.
+pub const PRIORITIES: Priorities = Priorities([[5, 0, 2, 7], [1, 6, 0, 3]]);
 
 /// The router's own addresses, inside and outside.
 pub const OWN: [[&str; 2]; 2] = [["10.1.0.1", "2001:db8:1::1"], ["10.2.0.1", "2001:db8:2::1"]];

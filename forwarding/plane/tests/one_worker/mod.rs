@@ -42,6 +42,7 @@ pub fn interface(rig: &Rig, i: usize) -> Interface {
         rp_filter: 0,
         firewall: [None; 2],
         bridge: Bridging::No,
+        priorities: fib::Priorities::default(),
         table: fib::TableId::MAIN,
         left_to_linux: [false; 2],
     }

@@ -15,7 +15,7 @@ use wire::{Class, Reason};
 
 use super::tables::{filled, open, rules};
 use super::{Front, Hooked, Lane, Outcome, Round, Sample, Stages};
-use crate::corpus::{Frame, Hosts, IN, Kind, MACS, OUT, OWN, interface, tags};
+use crate::corpus::{Frame, Hosts, IN, Kind, MACS, OUT, OWN, PRIORITIES, interface, tags};
 
 const NAT: &str = r#"{ "rule": [
     { "name": "four", "type": "one-to-one", "out": "outside", "inside": "10.1.0.0/24", "outside": "192.0.2.0/24" },
@@ -293,16 +293,22 @@ fn told(account: &Account, kind: Kind) -> String {
     format!("{tuples}, packets {packets:?}, bytes {bytes:?}, {phase:?}, {tcp_flags:?}, {ports:?}, {mark}")
 }
 
-/// Takes the tags off what left with those of its interface, and off what Linux got as it came.
+/// Takes the tags off what left with those of its interface and the right priorities, and off what
+/// Linux got as it came.
 fn untag(outcome: &mut Outcome, input: PortId) {
-    let off = |port: PortId, bytes: &mut Vec<u8>| {
-        let tags = tags(port, Kind { tagged: true, ..Kind::default() }).bytes();
+    let off = |port: PortId, bytes: &mut Vec<u8>, leaves: bool| {
+        let mut tags = tags(port, Kind { tagged: true, ..Kind::default() }).bytes();
+        let packet = bytes.get(12 + tags.len()..).unwrap_or_default();
+        for (tag, priorities) in tags.chunks_mut(4).zip(PRIORITIES.0).filter(|_| leaves) {
+            let class = if packet.starts_with(&[8, 0]) { packet[3] >> 3 & 3 } else { 0 };
+            tag[2] |= priorities[usize::from(class)] << 5;
+        }
         if bytes.get(12..12 + tags.len()) == Some(&tags[..]) {
             bytes.drain(12..12 + tags.len());
         }
     };
-    outcome.sent.iter_mut().for_each(|(port, bytes)| off(*port, bytes));
-    outcome.linux.iter_mut().for_each(|(.., bytes)| off(input, bytes));
+    outcome.sent.iter_mut().for_each(|(port, bytes)| off(*port, bytes, true));
+    outcome.linux.iter_mut().for_each(|(.., bytes)| off(input, bytes, false));
 }
 
 /// Marks a frame as the driver does on the way to a worker whose sender Linux does not know;

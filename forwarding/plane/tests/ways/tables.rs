@@ -9,7 +9,7 @@ use fib::{
 
 use rules::{Action, RoutingRule, RoutingRules, Selector, Span};
 
-use crate::corpus::{HOST, IN, Kind, MACS, OTHER, OUT, OWN, interface, tags};
+use crate::corpus::{HOST, IN, Kind, MACS, OTHER, OUT, OWN, PRIORITIES, interface, tags};
 
 pub const CAPACITY: Capacity = Capacity { ipv4: 200, ipv6: 200, next_hops: 64 };
 
@@ -32,7 +32,8 @@ pub fn open(tables: &mut Tables, more: InterfaceFlags, kind: Kind) {
     };
     for (port, mac, mtu) in [(IN, MACS[0], 1500), (OUT, MACS[1], 1400)] {
         let entry = InterfaceEntry::of_port(port, u32::from(port.0), mtu, mac.0, usual | more);
-        let entry = InterfaceEntry { tags: tags(port, kind), table: kind.table(), ..entry };
+        let priorities = PRIORITIES;
+        let entry = InterfaceEntry { tags: tags(port, kind), table: kind.table(), priorities, ..entry };
         tables.set_interface(interface(port, kind), Some(entry)).unwrap();
     }
     let entry = InterfaceEntry::of_port(DOWN, 3, 1500, [2, 0, 0, 0, 1, 3], InterfaceFlags::empty());

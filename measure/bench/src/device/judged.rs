@@ -203,6 +203,7 @@ fn attach(rig: &Rig, filter: Filter, routes: &[(IpNet, usize)]) -> Outcome<(Plan
             rp_filter: 0,
             firewall: [None; 2],
             bridge: Bridging::No,
+            priorities: fib::Priorities::default(),
             table: fib::TableId::MAIN,
             left_to_linux: [false; 2],
         };

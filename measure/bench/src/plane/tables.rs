@@ -40,7 +40,8 @@ fn tunnel() -> InterfaceEntry {
     let tags = Tags::Tunnel(Tunnel { payload, ttl: 0, tos: Some(0), over });
     let flags = InterfaceFlags::UP | InterfaceFlags::FORWARD4;
     let (ifindex, port, table) = (u32::from(TUNNEL.0), PortId::NONE, TableId::MAIN);
-    InterfaceEntry { ifindex, mtu: 1476, mac: [0; 6], flags, port, tags, table }
+    let priorities = Default::default();
+    InterfaceEntry { ifindex, mtu: 1476, mac: [0; 6], flags, port, tags, table, priorities }
 }
 
 /// VLAN number `n` on the first port (side 0) or the second (side 1).

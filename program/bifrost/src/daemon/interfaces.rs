@@ -66,6 +66,13 @@ impl Forwarding {
         self.plane.logical_of(ifindex).next().is_some()
     }
 
+    /// Whether an interface is adopted, and has no place any more, or the other way round.
+    pub(super) fn is_misplaced(&self, ifindex: u32) -> bool {
+        let links = &self.mirror.model().links;
+        let has_place = |link| place(link, links, &self.router).is_ok();
+        links.by_index(ifindex).is_some_and(has_place) != self.is_adopted(ifindex)
+    }
+
     /// The ports by which frames of an interface pass with something in front of them, with that,
     /// and whether what comes in by each is the plane's.
     fn ports_of(&self, link: &Link) -> Vec<(PortId, bool, Tags)> {
@@ -182,7 +189,7 @@ mod tests {
             let member = Some(Member { active: true, link: true });
             Link { ifindex, name: format!("eth{ifindex}"), master: Some(1), member, ..Link::default() }
         };
-        let is = Vlan { on: Some(1), id: 5, service: false, maps_priorities: false }.into();
+        let is = Vlan { on: Some(1), id: 5, ..Vlan::default() }.into();
         let vlan = Link { ifindex: 9, name: "tagged".to_owned(), is, ..Link::default() };
         let links: Links = [bond, member(2), member(3), vlan].into_iter().collect();
         for ports in [&["bond0"][..], &["eth2", "eth3"], &["eth*"], &["eth2", "bond*"]] {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use ::firewall::{Adopted, Reverse};
 use config::{PortRule, Router};
-use fib::{Locality, PortId, TableId};
+use fib::{Locality, PortId, Priorities, TableId};
 use ipnet::IpNet;
-use mirror::kind::Place;
+use mirror::kind::{Is, Place};
 use mirror::model::{Link, Links, Station};
 use mirror::{Plane as Listener, union};
 use plane::{Bridging, Interface, Plane, ReversePath};
@@ -204,33 +204,7 @@ impl Ports {
         }
         let bridge = links.bridge_of(&link).map(|bridge| bridge.ifindex);
         self.look_at_members(&link, forwarding);
-        let links = &forwarding.mirror.model().links;
-        let place = interfaces::place(&link, links, &forwarding.router).ok();
-        let above = place.as_ref().is_some_and(Place::lies_above) || link.is.kind().lies_on().is_some();
-        let tunnel = place.as_ref().and_then(|place| place.tunnels.first()).map(|tunnel| tunnel.over);
-        let on_bridge = place.as_ref().and_then(|place| place.whole()).filter(|whole| whole.is_bridge());
-        let bridging = place.as_ref().map_or(Bridging::No, interfaces::bridging);
-        let base = place.as_ref().map_or(&link, |place| place.base);
-        // One that was adopted may have become what the plane cannot do.
-        if above || forwarding.is_adopted(ifindex) {
-            let table = self.table_of(&link, forwarding);
-            let linuxs = match tunnel {
-                None => false,
-                Some(over) => {
-                    let reached = self.foreign.reaches_tunnels()[usize::from(over.local().is_ipv6())];
-                    reached || self.foreign.tunnels.barred(ifindex).is_some()
-                }
-            };
-            let linuxs = linuxs || on_bridge.is_some_and(|bridge| self.is_barred(bridge, links));
-            let interface = interface(&link, table, self.reach([&link, base], links)).filter(|_| !linuxs);
-            let interface = interface.map(|is| Interface { bridge: bridging, ..is });
-            let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
-            forwarding.look_at_logical(&link, interface);
-        } else if link.is.kind().stands_for_members() {
-            forwarding.bind_interface(ifindex);
-        } else {
-            self.look_at_port(&link, forwarding);
-        }
+        self.look_at_itself(&link, forwarding);
         // One that is no port is a member all the same.
         if let Some(bridge) = bridge.filter(|bridge| *bridge != ifindex) {
             self.look_at(bridge, forwarding);
@@ -242,12 +216,54 @@ impl Ports {
         for above in above.map(|above| above.ifindex).filter(|above| *above != ifindex).collect::<Vec<_>>() {
             self.look_at(above, forwarding);
         }
+        // One that takes priorities from tags may matter to this one.
+        if matches!(link.is, Is::Vlan(_)) {
+            let links = &forwarding.mirror.model().links;
+            let changed = links.with_priorities_in().map(|other| other.ifindex);
+            let changed = changed.filter(|other| *other != ifindex && forwarding.is_misplaced(*other));
+            for other in changed.collect::<Vec<_>>() {
+                let other = forwarding.mirror.model().links.by_index(other).cloned();
+                other.into_iter().for_each(|other| self.look_at_itself(&other, forwarding));
+            }
+        }
         for twin in twins {
             let twin = forwarding.mirror.model().links.by_index(twin).cloned();
             // It is Linux's now: packets could be for this one.
             if let Some(twin) = twin.filter(|twin| forwarding.is_adopted(twin.ifindex)) {
                 forwarding.look_at_logical(&twin, None);
             }
+        }
+    }
+
+    /// The same, of nothing but itself.
+    fn look_at_itself(&self, link: &Link, forwarding: &mut Forwarding) {
+        let links = &forwarding.mirror.model().links;
+        let place = interfaces::place(link, links, &forwarding.router).ok();
+        let above = place.as_ref().is_some_and(Place::lies_above) || link.is.kind().lies_on().is_some();
+        let tunnel = place.as_ref().and_then(|place| place.tunnels.first()).map(|tunnel| tunnel.over);
+        let on_bridge = place.as_ref().and_then(|place| place.whole()).filter(|whole| whole.is_bridge());
+        let bridging = place.as_ref().map_or(Bridging::No, interfaces::bridging);
+        let base = place.as_ref().map_or(link, |place| place.base);
+        let priorities = place.as_ref().map(|place| place.priorities).unwrap_or_default();
+        // One that was adopted may have become what the plane cannot do.
+        if above || forwarding.is_adopted(link.ifindex) {
+            let table = self.table_of(link, forwarding);
+            let linuxs = match tunnel {
+                None => false,
+                Some(over) => {
+                    let reached = self.foreign.reaches_tunnels()[usize::from(over.local().is_ipv6())];
+                    reached || self.foreign.tunnels.barred(link.ifindex).is_some()
+                }
+            };
+            let linuxs = linuxs || on_bridge.is_some_and(|bridge| self.is_barred(bridge, links));
+            let interface = interface(link, table, self.reach([link, base], links)).filter(|_| !linuxs);
+            let interface = interface.map(|is| Interface { bridge: bridging, priorities, ..is });
+            let interface = interface.map(|interface| checked(interface, &forwarding.firewall));
+            forwarding.look_at_logical(link, interface);
+        } else if link.is.kind().stands_for_members() {
+            forwarding.bind_interface(link.ifindex);
+        } else {
+            self.look_at_port(link, forwarding);
         }
     }
 
@@ -539,6 +555,7 @@ pub(super) fn interface(link: &Link, table: Option<TableId>, left_to_linux: [boo
         firewall: [None; 2],
         left_to_linux: [left4 || table.is_none(), left6 || table.is_none()],
         bridge: Bridging::No,
+        priorities: Priorities::default(),
     })
 }
 

@@ -172,9 +172,9 @@ fn congestion(outer: u8, inner: u8) -> Option<u8> {
 }
 
 /// Takes the header off a packet for this machine that came in by a tunnel of the plane's: it has
-/// come in by that from then on, as a frame of Ethernet, to no address where it was none. False, and nothing done,
-/// where it did not, or Linux is to see it as it is. `takes` says whether rules let it pass, which
-/// has so many bytes.
+/// come in by that from then on, as a frame of Ethernet, to no address where it was none. False,
+/// and nothing done, where it did not, or Linux is to see it as it is. `takes` says whether rules
+/// let it pass, which has so many bytes.
 #[inline(never)]
 pub fn open(view: &View, packet: &mut Packet, takes: impl FnOnce(&Outer, usize) -> bool) -> bool {
     let hops = view.hops();

@@ -163,9 +163,11 @@ fn pass_by_tunnel<F: Leave>(view: &View, packet: &mut Packet, id: NextHopId) -> 
     let (adjacency, length) = (hops.adjacency(path), ip.len());
     let interface = adjacency.interface();
     let fits = length <= (adjacency.mtu() as usize).max(F::MINIMUM_MTU);
+    if !hops.link(interface).is_tunnel() || !fits || !adjacency.resolved() || packet.input == interface {
+        return None;
+    }
     let vxlan = bridge_of(hops.interface(interface));
-    let back = packet.input == interface || vxlan != 0 && hops.interface(packet.input).ifindex() == vxlan;
-    if !hops.link(interface).is_tunnel() || !fits || !adjacency.resolved() || back {
+    if vxlan != 0 && hops.interface(packet.input).ifindex() == vxlan {
         return None;
     }
     let passage = tunnel::passage(view, adjacency, &tunnel::Wanted::of(ip, length, hash))?;

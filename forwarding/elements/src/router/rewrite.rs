@@ -107,11 +107,19 @@ impl Source {
             let frame = packet.data_mut().first_chunk_mut::<ETHERNET>();
             return frame.is_some_and(|frame| self.write(frame, adjacency, ether_type));
         }
-        let tags = match self.others != 0 && ether_type == ethernet::IPV4 {
-            true => tags_of(self.tags, self.others, packet.data().get(ETHERNET + 1).copied().unwrap_or(0)),
-            false => self.tags,
-        };
-        Source { tags, ..self }.head_with_tags(packet, adjacency, ether_type)
+        if self.others != 0 && ether_type == ethernet::IPV4 {
+            return self.head_by_class(packet, adjacency);
+        }
+        self.head_with_tags(packet, adjacency, ether_type)
+    }
+
+    /// Of a packet of IPv4 whose type of service may make its tags others.
+    #[cold]
+    #[inline(never)]
+    fn head_by_class(self, packet: &mut Packet, adjacency: AdjacencyWord) -> bool {
+        let tos = packet.data().get(ETHERNET + 1).copied().unwrap_or_default();
+        let tags = tags_of(self.tags, self.others, tos);
+        Source { tags, ..self }.head_with_tags(packet, adjacency, ethernet::IPV4)
     }
 
     #[inline(always)]

@@ -58,10 +58,10 @@ pub enum Barred {
 }
 
 impl Outer {
-    /// Packets with these ends and this protocol, to this address, that come in by an interface.
-    pub(super) fn received(ends: &Ends, local: IpAddr, protocol: u8, interface: InterfaceId) -> Outer {
-        let Ends { remote: source, key, port, .. } = *ends;
-        Outer { source, destination: local, protocol, key, port, interface, leaves: false }
+    /// Packets with these ends and this protocol that come in by an interface.
+    pub(super) fn received(ends: &Ends, protocol: u8, interface: InterfaceId) -> Outer {
+        let Ends { remote: source, local: destination, key, port, .. } = *ends;
+        Outer { source, destination, protocol, key, port, interface, leaves: false }
     }
 
     /// Packets of a tunnel that come in by an interface, and those that leave by it.
@@ -70,7 +70,7 @@ impl Outer {
         let [_, Gre { key, .. }] = tunnel.payload.fields();
         let key = tunnel.payload.vxlan().map(|vxlan| vxlan.vni).or(key);
         protocols.iter().flat_map(move |protocol| {
-            let received = Outer::received(&ends, tunnel.over.local(), *protocol, interface);
+            let received = Outer::received(&ends, *protocol, interface);
             let (source, destination) = (received.destination, received.source);
             [received, Outer { source, destination, key, leaves: true, ..received }]
         })

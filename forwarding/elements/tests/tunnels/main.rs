@@ -55,18 +55,23 @@ fn set(rig: &mut Rig, id: InterfaceId, tunnel: Tunnel) {
     rig.tables.set_interface(id, Some(entry)).unwrap();
 }
 
-/// The rig with a tunnel of each kind, and routes by them: 172.16.N.0/24 and 2001:db8:N::/48, where
-/// N is the tunnel's number - 300.
+/// Routes by a tunnel, to whoever has this address in it: 172.16.N.0/24 and 2001:db8:7N::/48, where
+/// N is its number - 300.
+fn lead(rig: &mut Rig, id: InterfaceId, mac: [u8; 6]) {
+    let adjacency = Adjacency { interface: id, mtu: MTU, mac: Some(mac) };
+    let adjacency = rig.tables.add_adjacency(&adjacency).unwrap();
+    let hop = rig.next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
+    let n = id.0 - 300;
+    rig.tables.insert4(format!("172.16.{n}.0/24").parse().unwrap(), hop).unwrap();
+    rig.tables.insert6(format!("2001:db8:7{n}::/48").parse().unwrap(), hop).unwrap();
+}
+
+/// The rig with a tunnel of each kind, and routes by them.
 fn rig() -> Rig {
     let mut rig = Rig::new();
     for (id, payload) in [(GRE, PLAIN), (KEYED, KEYS), (IPIP, Payload::Ipv4), (SIT, Payload::Ipv6)] {
         set(&mut rig, id, tunnel(payload));
-        let adjacency = Adjacency { interface: id, mtu: MTU, mac: Some([0; 6]) };
-        let adjacency = rig.tables.add_adjacency(&adjacency).unwrap();
-        let hop = rig.next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
-        let n = id.0 - 300;
-        rig.tables.insert4(format!("172.16.{n}.0/24").parse().unwrap(), hop).unwrap();
-        rig.tables.insert6(format!("2001:db8:7{n}::/48").parse().unwrap(), hop).unwrap();
+        lead(&mut rig, id, [0; 6]);
     }
     let local = rig.next_hop(&NextHop::Local);
     rig.tables.insert4("10.99.1.1/32".parse().unwrap(), local).unwrap();

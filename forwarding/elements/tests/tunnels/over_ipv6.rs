@@ -30,18 +30,12 @@ fn tunnel6(id: InterfaceId, label: Option<u32>, limit: Option<u8>) -> Tunnel {
     }
 }
 
-/// The rig with a tunnel of each kind, and routes by them: 172.16.N.0/24 and 2001:db8:70N::/48,
-/// where N is the tunnel's number - 300.
+/// The rig with a tunnel of each kind, and routes by them.
 fn rig6(label: Option<u32>, limit: Option<u8>) -> Rig {
     let mut rig = Rig::new();
     for id in [EITHER, FOUR, GRE6, KEYED6] {
         set(&mut rig, id, tunnel6(id, label, limit));
-        let adjacency = Adjacency { interface: id, mtu: MTU, mac: Some([0; 6]) };
-        let adjacency = rig.tables.add_adjacency(&adjacency).unwrap();
-        let hop = rig.next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
-        let n = id.0 - 300;
-        rig.tables.insert4(format!("172.16.{n}.0/24").parse().unwrap(), hop).unwrap();
-        rig.tables.insert6(format!("2001:db8:7{n}::/48").parse().unwrap(), hop).unwrap();
+        lead(&mut rig, id, [0; 6]);
     }
     rig
 }

@@ -39,12 +39,7 @@ fn rig(vxlan: Vxlan) -> Rig {
     let mut rig = Rig::new();
     for id in [ONE, SIX] {
         set(&mut rig, id, vxlan);
-        let adjacency = Adjacency { interface: id, mtu: MTU, mac: Some(HOST) };
-        let adjacency = rig.tables.add_adjacency(&adjacency).unwrap();
-        let hop = rig.next_hop(&NextHop::Forward(vec![Path { adjacency, weight: 1 }]));
-        let n = id.0 - 300;
-        rig.tables.insert4(format!("172.16.{n}.0/24").parse().unwrap(), hop).unwrap();
-        rig.tables.insert6(format!("2001:db8:7{n}::/48").parse().unwrap(), hop).unwrap();
+        lead(&mut rig, id, HOST);
     }
     let local = rig.next_hop(&NextHop::Local);
     rig.tables.insert4("10.99.1.1/32".parse().unwrap(), local).unwrap();

@@ -157,8 +157,7 @@ pub struct Ends {
     pub protocol: u8,
     /// GRE's key, or VXLAN's number.
     pub key: Option<u32>,
-    /// Of VXLAN: the port of UDP that packets go to. To which of this machine's addresses does not
-    /// matter then, as in Linux: `local` is the unspecified one.
+    /// Of VXLAN: the port of UDP that packets go to; else 0.
     pub port: u16,
 }
 
@@ -215,11 +214,12 @@ impl Payload {
 impl Tunnel {
     /// By what its packets are known that come in.
     pub fn ends(&self) -> Ends {
+        let (local, remote, protocol) = (self.over.local(), self.over.remote(), self.payload.protocols()[0]);
         if let Payload::Vxlan(Vxlan { vni, port, .. }) = self.payload {
-            return Ends::of_vxlan(self.over.remote(), vni, port);
+            return Ends { port, ..Ends::of(local, remote, protocol, Some(vni)) };
         }
         let [Gre { key, .. }, _] = self.payload.fields();
-        Ends::of(self.over.local(), self.over.remote(), self.payload.protocols()[0], key)
+        Ends::of(local, remote, protocol, key)
     }
 
     /// Bytes that stand in front of its packets.
@@ -279,15 +279,6 @@ impl Ends {
     pub fn of(local: IpAddr, remote: IpAddr, protocol: u8, key: Option<u32>) -> Ends {
         let either = protocol == abi::protocol::IPIP && local.is_ipv6();
         Ends { remote, local, protocol: if either { abi::protocol::IPV6 } else { protocol }, key, port: 0 }
-    }
-
-    /// Those of a packet of a VXLAN.
-    pub fn of_vxlan(remote: IpAddr, vni: u32, port: u16) -> Ends {
-        let local = match remote {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        Ends { remote, local, protocol: abi::protocol::UDP, key: Some(vni), port }
     }
 
     fn hash(&self) -> usize {

@@ -227,14 +227,26 @@ impl TunnelWord {
         self.is(IGNORES_DF)
     }
 
+    /// Whether these are its ends: [`Tunnel::ends`], without making them.
+    #[inline(always)]
     fn is_at(&self, ends: &Ends) -> bool {
-        if let Some((vni, port)) = self.vxlan() {
-            return Ends::of_vxlan(self.remote(), vni, port) == *ends;
-        }
+        let (header, over_ipv6) = (self.header(), self.over_ipv6());
+        let same = match (ends.local, ends.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                !over_ipv6 && header[12..16] == local.octets() && header[16..20] == remote.octets()
+            }
+            (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                over_ipv6 && header[8..24] == local.octets() && header[24..40] == remote.octets()
+            }
+            _ => false,
+        };
+        let protocol = match header[if over_ipv6 { 6 } else { 9 }] {
+            abi::protocol::IPIP if over_ipv6 => abi::protocol::IPV6,
+            protocol => protocol,
+        };
         let key = self.is(KEYED).then_some(self.0[1] as u32);
-        let [local, remote] = self.addresses();
-        let version = if self.is(CARRIES_6) { 6 } else { 4 };
-        Ends::of(local, remote, self.protocol(version), key) == *ends
+        let port = self.vxlan().map_or(0, |(_, port)| port);
+        same && protocol == ends.protocol && key == ends.key && port == ends.port
     }
 }
 
@@ -247,6 +259,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl Words<'_> {
+    #[inline(always)]
     fn read(&self, slot: u32) -> Option<TunnelWord> {
         let words = self.tunnels.as_chunks::<WORDS>().0.get(slot as usize)?;
         Some(TunnelWord(std::array::from_fn(|n| words[n].load(Ordering::Relaxed))))
@@ -262,7 +275,7 @@ impl Hops<'_> {
     }
 
     /// The tunnel that a packet came in by; `None`: none of the plane's.
-    #[inline]
+    #[inline(always)]
     pub fn tunnel_at(&self, ends: &Ends) -> Option<TunnelWord> {
         let (words, hash) = (self.tunnels(), ends.hash());
         (0..PROBES).find_map(|n| {

@@ -1,21 +1,16 @@
-//! The headers that workers put in front of packets in tunnels, byte for byte as Linux does, but
-//! for UDP's source port in front of VXLAN, which each sender chooses.
+//! The headers that workers put in front of packets in tunnels, byte for byte as Linux does.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use fib::{AdjacencyWord, Hops, LONGEST_HEADER, TunnelWord};
+use fib::TunnelWord;
 use wire::{checksum, ethernet, ipv4, ipv6, protocol};
 
 use super::{CE, ECN, ECT_0};
-use crate::router::rewrite::Source;
-use crate::router::{ETHERNET, u16_at, u32_at};
+use crate::router::{u16_at, u32_at};
 
-/// The first word of VXLAN's header: there is a number (RFC 7348, 5).
-pub const NUMBERED: u32 = 0x0800_0000;
-/// Bytes of a header of UDP, and of VXLAN's.
-pub const UDP: usize = 8;
-pub const VXLAN: usize = 8;
+/// Bytes of the longest header but VXLAN's: IPv6's, an option, and GRE's with all that there is.
+const PLAIN: usize = ipv6::HEADER + 8 + 12;
 
 /// The bits of a flow label in the first word of IPv6's header.
 const LABEL: u32 = 0xf_ffff;
@@ -24,11 +19,11 @@ const LABEL: u32 = 0xf_ffff;
 pub struct Inner {
     tos: u8,
     ttl: u8,
-    dont_fragment: bool,
+    pub dont_fragment: bool,
     /// Flow label; 0: none.
     label: u32,
-    protocol: u8,
-    ether_type: u16,
+    pub protocol: u8,
+    pub ether_type: u16,
 }
 
 impl Inner {
@@ -60,8 +55,8 @@ thread_local! {
 
 /// The header in front of a packet, in IPv4; `total` bytes are both together.
 #[inline(always)]
-pub fn header4(tunnel: &TunnelWord, inner: &Inner, total: usize) -> [u8; LONGEST_HEADER] {
-    let mut bytes = [0; LONGEST_HEADER];
+pub fn header4(tunnel: &TunnelWord, inner: &Inner, total: usize) -> [u8; PLAIN] {
+    let mut bytes = [0; PLAIN];
     let kept = tunnel.header();
     bytes[..ipv4::HEADER].copy_from_slice(&kept[..ipv4::HEADER]);
     let id = ID.replace(ID.get().wrapping_add(1));
@@ -69,49 +64,14 @@ pub fn header4(tunnel: &TunnelWord, inner: &Inner, total: usize) -> [u8; LONGEST
     bytes[1] = tos & !ECN | inner.ecn();
     bytes[2..4].copy_from_slice(&(total as u16).to_be_bytes());
     bytes[4..6].copy_from_slice(&id.to_be_bytes());
-    // Routers do not fragment IPv6; of tunnels VXLAN alone takes that for a wish.
-    let whole = inner.dont_fragment || inner.protocol == protocol::IPV6 && tunnel.is_vxlan();
-    if whole && !tunnel.ignores_df() {
+    if inner.dont_fragment && !tunnel.ignores_df() {
         bytes[6] |= 0x40;
     }
     bytes[8] = if bytes[8] == 0 { inner.ttl } else { bytes[8] };
     let sum = checksum::of(&bytes[..ipv4::HEADER]);
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    if !tunnel.is_vxlan() {
-        write_gre(tunnel, &kept[ipv4::HEADER..], inner, &mut bytes[ipv4::HEADER..]);
-    }
+    write_gre(tunnel, &kept[ipv4::HEADER..], inner, &mut bytes[ipv4::HEADER..]);
     bytes
-}
-
-/// Writes what is behind the IP header of a packet of VXLAN, but for UDP's checksum: the headers of
-/// UDP and VXLAN, and that of a frame to this adjacency. `total` are the bytes from UDP on.
-#[cold]
-pub fn write_vxlan(
-    hops: &Hops<'_>,
-    tunnel: &TunnelWord,
-    (inner, to): (&Inner, AdjacencyWord),
-    (total, hash): (usize, u32),
-    bytes: &mut [u8],
-) {
-    let Some((vni, port)) = tunnel.vxlan() else { return };
-    let Some((front, frame)) = bytes.split_first_chunk_mut::<{ UDP + VXLAN }>() else { return };
-    front[..2].copy_from_slice(&source_port(tunnel, hash).to_be_bytes());
-    front[2..4].copy_from_slice(&port.to_be_bytes());
-    front[4..6].copy_from_slice(&(total as u16).to_be_bytes());
-    front[6..8].fill(0);
-    front[8..12].copy_from_slice(&NUMBERED.to_be_bytes());
-    front[12..].copy_from_slice(&(vni << 8).to_be_bytes());
-    if let Some(frame) = frame.first_chunk_mut::<ETHERNET>() {
-        Source::of(hops, tunnel.interface()).write(frame, to, inner.ether_type);
-    }
-}
-
-/// One of the ports that a VXLAN's packets come from; a flow stays at its.
-fn source_port(tunnel: &TunnelWord, hash: u32) -> u16 {
-    let (first, end) = tunnel.sources();
-    let mixed = hash ^ hash << 16;
-    let count = u64::from(end.saturating_sub(first));
-    first.wrapping_add((u64::from(mixed) * count >> 32) as u16)
 }
 
 /// The header of GRE, which stands behind nothing where there is none: as it is kept, with the type
@@ -126,8 +86,8 @@ fn write_gre(tunnel: &TunnelWord, kept: &[u8], inner: &Inner, bytes: &mut [u8]) 
 
 /// The same in IPv6. `hash` is of the packet's flow, and its flow label where it has no other.
 #[inline(always)]
-pub fn header6(tunnel: &TunnelWord, inner: &Inner, total: usize, hash: u32) -> [u8; LONGEST_HEADER] {
-    let mut bytes = [0; LONGEST_HEADER];
+pub fn header6(tunnel: &TunnelWord, inner: &Inner, total: usize, hash: u32) -> [u8; PLAIN] {
+    let mut bytes = [0; PLAIN];
     let kept = tunnel.header();
     bytes[..ipv6::HEADER].copy_from_slice(&kept[..ipv6::HEADER]);
     let (gre, vxlan) = (kept[6] == protocol::GRE, kept[6] == protocol::UDP);
@@ -148,9 +108,7 @@ pub fn header6(tunnel: &TunnelWord, inner: &Inner, total: usize, hash: u32) -> [
         bytes[6] = protocol::DESTINATION_OPTIONS;
         upper += 8;
     }
-    if !vxlan {
-        write_gre(tunnel, &kept[ipv6::HEADER..], inner, &mut bytes[upper..]);
-    }
+    write_gre(tunnel, &kept[ipv6::HEADER..], inner, &mut bytes[upper..]);
     bytes
 }
 

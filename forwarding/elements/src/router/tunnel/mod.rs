@@ -13,6 +13,7 @@
 
 mod header;
 mod open;
+mod vxlan;
 
 pub(super) use open::open;
 
@@ -25,7 +26,7 @@ use fib::{
 use port::Packet;
 use wire::{checksum, ethernet, flow_hash, ipv4, ipv6, protocol};
 
-use header::{Inner, UDP, header4, header6, write_vxlan};
+use header::{Inner, header4, header6};
 
 use super::rewrite::Source;
 use super::tunnel_rules::{Outer, TunnelRules};
@@ -68,6 +69,7 @@ fn longest(tunnel: &TunnelWord, way: AdjacencyWord) -> usize {
 }
 
 /// How a packet leaves by a tunnel.
+#[derive(Clone, Copy)]
 pub(super) struct Passage {
     tunnel: TunnelWord,
     path: AdjacencyId,
@@ -105,8 +107,10 @@ impl Wanted {
     /// and one in pieces has no sum here.
     #[inline(always)]
     fn is_odd(&self, tunnel: &TunnelWord) -> bool {
-        let over = tunnel.over_ipv6() && !tunnel.is_vxlan() && self.version == 6;
+        let over = tunnel.over_ipv6() && self.version == 6;
         let odd = over && self.source.is_none_or(|source| tunnel.remote() == IpAddr::from(source));
+        // A frame in VXLAN is nothing that Linux looks into.
+        let odd = odd && !tunnel.is_vxlan();
         odd || tunnel.sums()[1] && !self.whole
     }
 }
@@ -177,28 +181,6 @@ pub(super) fn enclose(view: &View, packet: &mut Packet, rules: &mut TunnelRules,
     enclosed && rules.let_out(&outer, packet.total_len() - packet.l3(), now)
 }
 
-/// Writes the checksum of UDP, whose header is there, in a packet of IP.
-#[inline(never)]
-fn write_udp_sum(packet: &mut [u8], upper: usize) {
-    let pseudo = pseudo(packet, upper, protocol::UDP);
-    let Some(udp) = packet.get_mut(upper..).filter(|udp| udp.len() >= UDP) else { return };
-    // 0 would say that there is none (RFC 768).
-    let sum = match pseudo.with(udp).finish() {
-        0 => 0xffff,
-        sum => sum,
-    };
-    udp[6..8].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The sum of what checksums of upper protocols have from an IP header, with so many bytes behind
-/// it that are not longer than the packet.
-#[inline(always)]
-fn pseudo(packet: &[u8], upper: usize, protocol: u8) -> checksum::Sum {
-    let addresses = if upper == ipv4::HEADER { 12..20 } else { 8..40 };
-    let sum = checksum::Sum::new().with(packet.get(addresses).unwrap_or_default());
-    sum.with_u16(protocol.into()).with_u16((packet.len() - upper) as u16)
-}
-
 impl Passage {
     /// See [`enclose`]. False, and nothing done, where it cannot.
     #[inline(always)]
@@ -211,34 +193,48 @@ impl Passage {
         if l3 + packet.headroom() < length + ETHERNET || total > longest(tunnel, self.way) {
             return false;
         }
-        let mut bytes = match tunnel.over_ipv6() {
+        if tunnel.is_vxlan() {
+            return vxlan::enclose(*self, view, packet, inner);
+        }
+        let bytes = match tunnel.over_ipv6() {
             false => header4(tunnel, &inner, total),
             true => header6(tunnel, &inner, total, flow_hash(network)),
         };
-        let vxlan = tunnel.is_vxlan();
-        let upper = if tunnel.over_ipv6() { ipv6::HEADER } else { ipv4::HEADER };
-        if vxlan {
-            let (frame, hash) = ((&inner, hops.adjacency(packet.adjacency)), flow_hash(network));
-            write_vxlan(&hops, tunnel, frame, (total - upper, hash), &mut bytes[upper..]);
-        }
-        hops.count_sent(tunnel.interface(), Count { packets: 1, bytes: packet.len() as u64 });
-        // There is room, as just seen.
-        if !packet.pull(l3) || packet.push(length + ETHERNET).is_none() {
-            return false;
-        }
-        let front = &mut packet.data_mut()[ETHERNET..];
-        front[..length].copy_from_slice(&bytes[..length]);
-        if vxlan && tunnel.sums()[1] {
-            write_udp_sum(front, upper);
-        } else if tunnel.sums()[1] {
+        let Some(front) = self.put_in_front(&hops, packet, &bytes[..length]) else { return false };
+        if tunnel.sums()[1] {
             let upper = length - tunnel.gre_length();
             let sum = checksum::of(&front[upper..]);
             front[upper + 4..upper + 6].copy_from_slice(&sum.to_be_bytes());
         }
+        self.lead(&hops, packet);
+        true
+    }
+
+    /// Puts a header in front of a packet, and room for a link header in front of that: the packet
+    /// with the header. `None`, and the packet is lost, without that room.
+    #[inline(always)]
+    fn put_in_front<'p>(
+        &self,
+        hops: &Hops<'_>,
+        packet: &'p mut Packet,
+        header: &[u8],
+    ) -> Option<&'p mut [u8]> {
+        hops.count_sent(self.tunnel.interface(), Count { packets: 1, bytes: packet.len() as u64 });
+        let l3 = packet.l3();
+        if !packet.pull(l3) || packet.push(header.len() + ETHERNET).is_none() {
+            return None;
+        }
+        let front = &mut packet.data_mut()[ETHERNET..];
+        front[..header.len()].copy_from_slice(header);
+        Some(front)
+    }
+
+    /// Leads a packet that has its header to the other end.
+    #[inline(always)]
+    fn lead(&self, hops: &Hops<'_>, packet: &mut Packet) {
         packet.set_network(ETHERNET as isize);
         hops.mark_used(self.path);
         (packet.adjacency, packet.output) = (self.path, self.way.interface());
-        true
     }
 
     /// Writes the link header of a packet that has been enclosed.

@@ -7,8 +7,8 @@ use fib::{Ends, HopKind, Hops, InterfaceFlags, InterfaceId, TableId, TunnelWord,
 use port::Packet;
 use wire::{checksum, ethernet, ipv4, ipv6, protocol};
 
-use super::header::{NUMBERED, UDP, VXLAN, limit_option};
-use super::{CE, ECN, ECT_0, ECT_1, next_hop, pseudo};
+use super::header::limit_option;
+use super::{CE, ECN, ECT_0, ECT_1, next_hop, vxlan};
 use crate::router::reverse_path::comes_from;
 use crate::router::tunnel_rules::Outer;
 use crate::router::{ETHERNET, V4, V6, cut_to, u16_at, u32_at};
@@ -18,32 +18,30 @@ const SUM: u16 = 0x8000;
 const KEY: u16 = 0x2000;
 
 /// A packet for this machine that came in by a tunnel.
-struct Enclosed {
-    tunnel: TunnelWord,
-    ends: Ends,
-    /// The address that it came to.
-    local: IpAddr,
-    protocol: u8,
+pub(super) struct Enclosed {
+    pub tunnel: TunnelWord,
+    pub ends: Ends,
+    pub protocol: u8,
     /// Type of service of the header in front, and bytes with what is inside.
-    tos: u8,
-    total: usize,
+    pub tos: u8,
+    pub total: usize,
     /// Bytes of all that stands in front of what is inside, and the type of that.
-    length: usize,
-    ether_type: u16,
+    pub length: usize,
+    pub ether_type: u16,
 }
 
 /// What is said by the IP header of a packet that may be in a tunnel: its ends, the protocol, where
 /// that begins, its type of service, and its bytes.
-struct Front {
-    ends: [IpAddr; 2],
-    protocol: u8,
-    upper: usize,
-    tos: u8,
-    total: usize,
+pub(super) struct Front {
+    pub ends: [IpAddr; 2],
+    pub protocol: u8,
+    pub upper: usize,
+    pub tos: u8,
+    pub total: usize,
 }
 
 impl Front {
-    fn of(bytes: &[u8]) -> Option<Front> {
+    pub fn of(bytes: &[u8]) -> Option<Front> {
         match bytes.first()? >> 4 {
             4 => Front::of4(bytes.first_chunk()?),
             _ => Front::of6(bytes, bytes.first_chunk()?),
@@ -76,14 +74,13 @@ impl Front {
     }
 }
 
+#[inline(always)]
 fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
     let bytes = packet.network();
-    let front = Front::of(bytes)?;
-    let Front { ends: [remote, local], protocol, upper, tos, total } = front;
+    let Front { ends: [remote, local], protocol, upper, tos, total } = Front::of(bytes)?;
     // What is behind it is no part of it. Of one in pieces this is the first.
     let bytes = bytes.get(..total).unwrap_or(bytes);
     let (ether_type, length, key, sums) = match protocol {
-        protocol::UDP => return enclosed_in_udp(hops, bytes, &front),
         protocol::IPIP => (ethernet::IPV4, upper, None, false),
         protocol::IPV6 => (ethernet::IPV6, upper, None, false),
         protocol::GRE => {
@@ -107,46 +104,10 @@ fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
         (ethernet::IPV6, 6) => bytes.len() >= length + ipv6::HEADER,
         _ => false,
     };
-    let enclosed = Enclosed { tunnel, ends, local, protocol, tos, total, length, ether_type };
+    let enclosed = Enclosed { tunnel, ends, protocol, tos, total, length, ether_type };
     let in_pieces = bytes.len() < total;
     let right = tunnel.sums()[0] == sums && (!sums || !in_pieces && checksum::verify(&bytes[upper..]));
     (whole && right && tunnel.carries(version)).then_some(enclosed)
-}
-
-/// The same of a packet of UDP: a frame to the interface in VXLAN, from a host that Linux knows
-/// there if it learns from what comes in.
-#[inline(never)]
-fn enclosed_in_udp(hops: &Hops<'_>, bytes: &[u8], front: &Front) -> Option<Enclosed> {
-    let Front { ends: [remote, local], protocol, upper, tos, total } = *front;
-    let udp = bytes.get(upper..)?;
-    let headers = udp.first_chunk::<{ UDP + VXLAN + ETHERNET }>()?;
-    let (port, udp_length, sum) = (u16_at(headers, 2), usize::from(u16_at(headers, 4)), u16_at(headers, 6));
-    // What is reserved is 0.
-    if u32_at(headers, UDP) != NUMBERED || headers[UDP + 7] != 0 || udp_length != total - upper {
-        return None;
-    }
-    let ends = Ends::of_vxlan(remote, u32_at(headers, UDP + 4) >> 8, port);
-    let tunnel = hops.tunnel_at(&ends)?;
-    let frame = headers.last_chunk::<ETHERNET>()?;
-    let own = hops.interface(tunnel.interface()).mac();
-    let sender = *frame[6..].first_chunk::<6>()?;
-    let length = upper + headers.len();
-    let (ether_type, version) = (u16_at(frame, 12), bytes.get(length)? >> 4);
-    let whole = match (ether_type, version) {
-        (ethernet::IPV4, 4) => bytes.len() >= length + ipv4::HEADER,
-        (ethernet::IPV6, 6) => bytes.len() >= length + ipv6::HEADER,
-        _ => false,
-    };
-    // Linux drops what it has sent itself.
-    let known = sender != own
-        && sender[0] & 1 == 0
-        && (!tunnel.learns() || hops.knows_host(tunnel.interface(), sender));
-    let right = match sum {
-        0 => !tunnel.sums()[0],
-        _ => bytes.len() == total && pseudo(bytes, upper, protocol).with(udp).fold() == 0xffff,
-    };
-    let ours = whole && frame[..6] == own && known && right;
-    ours.then_some(Enclosed { tunnel, ends, local, protocol, tos, total, length, ether_type })
 }
 
 /// Whether what comes from a tunnel's other end may come in by an interface.
@@ -177,43 +138,62 @@ fn congestion(outer: u8, inner: u8) -> Option<u8> {
 /// let it pass, which has so many bytes.
 #[inline(never)]
 pub fn open(view: &View, packet: &mut Packet, takes: impl FnOnce(&Outer, usize) -> bool) -> bool {
-    let hops = view.hops();
-    let Some(enclosed) = enclosed(&hops, packet) else { return false };
-    let Enclosed { tunnel, ends, local, protocol, tos: outer, total, length, ether_type } = enclosed;
-    let up = hops.interface(tunnel.interface()).flags().contains(InterfaceFlags::UP);
-    // Longer than its wire allows: several packets that Linux has joined, and knows how to part.
-    let joined = packet.total_len() - packet.l3() > hops.interface(packet.input).mtu() as usize;
-    if !up
-        || joined
-        || hops.link(packet.input).table() != TableId::MAIN
-        || !may_come(view, &ends, packet.input)
-    {
-        return false;
+    // Apart, so that what others need does not depend on it.
+    if vxlan::may_be(packet.network()) {
+        return vxlan::open(view, packet, takes);
     }
-    let at = packet.l3() + length;
-    if at < ETHERNET || !cut_to(packet, total) {
-        return false;
+    match enclosed(&view.hops(), packet) {
+        Some(enclosed) => enclosed.take_out(view, packet, takes),
+        None => false,
     }
-    let bytes = &packet.data()[at..];
-    let tos = if ether_type == ethernet::IPV6 { bytes[0] << 4 | bytes[1] >> 4 } else { bytes[1] };
-    let Some(ecn) = congestion(outer, tos) else { return false };
-    if !takes(&Outer::received(&ends, local, protocol, packet.input), total) {
-        return false;
+}
+
+impl Enclosed {
+    /// See [`open`].
+    #[inline(always)]
+    pub fn take_out(
+        self,
+        view: &View,
+        packet: &mut Packet,
+        takes: impl FnOnce(&Outer, usize) -> bool,
+    ) -> bool {
+        let hops = view.hops();
+        let Enclosed { tunnel, ends, protocol, tos: outer, total, length, ether_type } = self;
+        let up = hops.interface(tunnel.interface()).flags().contains(InterfaceFlags::UP);
+        // Longer than its wire allows: packets that Linux has joined and knows how to part.
+        let joined = packet.total_len() - packet.l3() > hops.interface(packet.input).mtu() as usize;
+        if !up
+            || joined
+            || hops.link(packet.input).table() != TableId::MAIN
+            || !may_come(view, &ends, packet.input)
+        {
+            return false;
+        }
+        let at = packet.l3() + length;
+        if at < ETHERNET || !cut_to(packet, total) {
+            return false;
+        }
+        let bytes = &packet.data()[at..];
+        let tos = if ether_type == ethernet::IPV6 { bytes[0] << 4 | bytes[1] >> 4 } else { bytes[1] };
+        let Some(ecn) = congestion(outer, tos) else { return false };
+        if !takes(&Outer::received(&ends, protocol, packet.input), total) {
+            return false;
+        }
+        let bytes = &mut packet.data_mut()[at..];
+        if ecn != tos & ECN {
+            mark(bytes, ether_type, ecn);
+        }
+        packet.input = tunnel.interface();
+        packet.pull(at - ETHERNET);
+        // Of VXLAN it is the frame that it was.
+        if protocol != protocol::UDP {
+            packet.data_mut()[..12].fill(0);
+            packet.data_mut()[12..ETHERNET].copy_from_slice(&ether_type.to_be_bytes());
+        }
+        packet.clear_network();
+        hops.count_received(packet.input, Count { packets: 1, bytes: packet.len() as u64 });
+        true
     }
-    let bytes = &mut packet.data_mut()[at..];
-    if ecn != tos & ECN {
-        mark(bytes, ether_type, ecn);
-    }
-    packet.input = tunnel.interface();
-    packet.pull(at - ETHERNET);
-    // Of VXLAN it is the frame that it was.
-    if protocol != protocol::UDP {
-        packet.data_mut()[..12].fill(0);
-        packet.data_mut()[12..ETHERNET].copy_from_slice(&ether_type.to_be_bytes());
-    }
-    packet.clear_network();
-    hops.count_received(packet.input, Count { packets: 1, bytes: packet.len() as u64 });
-    true
 }
 
 /// Writes the congestion bits of an IP header, which has others.

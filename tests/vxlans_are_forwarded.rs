@@ -559,6 +559,24 @@ fn as_the_routers_rules_say() {
     for address in ["10.9.1.1", "10.9.2.1", "2001:db8:93::1", "10.9.14.1"] {
         net.passes_by_workers(address, 100);
     }
+    // Linux forgets where a host is, and learns it again from what it does not forward: it knows
+    // nothing of the flow.
+    let (host, mac) = (net.router.host(), net.far.mac("one").unwrap());
+    let forget = format!("for n in $(seq 20); do bridge fdb del {mac} dev one; sleep 0.05; done");
+    std::thread::scope(|scope| {
+        let forgets = scope.spawn(|| host.run(&forget));
+        let said = net.left.run("ping -q -c 100 -i 0.02 -W 5 10.9.1.1").unwrap();
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        let _ = forgets.join().unwrap();
+    });
+    wait_for("the host is learnt again", PATIENCE, || {
+        let _ = net.left.run("ping -q -c 1 -W 5 10.9.1.1");
+        match host.run("bridge fdb show dev one").unwrap() {
+            known if known.contains(&format!("{mac} dst 10.2.0.2")) => Ok(()),
+            known => Err(known),
+        }
+    })
+    .unwrap();
     // Nobody behind a VXLAN may begin a flow.
     let from_there = "ping -q -c 2 -W 1 -I 10.9.1.1 10.1.0.2";
     assert!(net.far.run(from_there).is_err(), "what no rule accepts came through");

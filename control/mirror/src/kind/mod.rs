@@ -125,6 +125,7 @@ pub use bond::Member;
 pub use bridge::Bridged;
 pub use port::{Port, port_names};
 pub use priority::PriorityMaps;
+pub use vxlan::Unsourced;
 
 impl Default for Is {
     fn default() -> Is {

@@ -82,6 +82,15 @@ struct Header {
     inherits_df: bool,
 }
 
+/// An end of a VXLAN that has no address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsourced {
+    pub(crate) vxlan: u32,
+    /// The interface that it is on; 0: none.
+    pub(crate) by: u32,
+    pub(crate) end: IpAddr,
+}
+
 /// Why a VXLAN stays with Linux.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Why {
@@ -249,12 +258,12 @@ impl Links {
         vteps.iter().filter_map(|end| link.vxlan()?.leads_to(end)).collect()
     }
 
-    /// The ends of a VXLAN without an address of its own, with its index and that of the interface
-    /// that it is on.
-    pub(crate) fn ends_without_source(&self, link: &Link) -> Vec<(u32, u32, IpAddr)> {
+    /// The ends of a VXLAN without an address of its own.
+    pub(crate) fn ends_without_source(&self, link: &Link) -> Vec<Unsourced> {
         let chosen = |vxlan: &&Vxlan| matches!(vxlan.header, Ok(Header { local: None, .. }));
         let Some(vxlan) = link.vxlan().filter(chosen) else { return Vec::new() };
-        self.ends_of(link).into_iter().map(|end| (link.ifindex, vxlan.by, end)).collect()
+        let of = |end| Unsourced { vxlan: link.ifindex, by: vxlan.by, end };
+        self.ends_of(link).into_iter().map(of).collect()
     }
 }
 
@@ -372,7 +381,8 @@ mod tests {
         let (mac, end) = end(2, 0);
         links.set_remote(&VtepMessage { vxlan: 5, mac, end });
         let remote = [192, 0, 2, 2].into();
-        assert_eq!(links.ends_without_source(links.by_index(5).unwrap()), [(5, 0, remote)]);
+        let asked = links.ends_without_source(links.by_index(5).unwrap());
+        assert_eq!(asked, [Unsourced { vxlan: 5, by: 0, end: remote }]);
         let tunnels = |links: &Links| {
             let place = Around { links, ports: &&[][..] }.place(links.by_index(5).unwrap());
             place.map(|place| place.tunnels).map_err(|why| why.to_string())

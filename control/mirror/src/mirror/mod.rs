@@ -8,6 +8,7 @@ mod load;
 
 use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
+use crate::kind::Unsourced;
 use crate::linux::Linux;
 use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Station, Table};
 use crate::netlink::request::What;
@@ -294,15 +295,18 @@ impl Mirror {
         self.programmer.bind(ifindex, Some(Legs::of_ends(ifindex, ends)), &self.model, tables);
     }
 
-    /// Asks Linux from which addresses VXLANs that have none of their own send to their ends.
-    pub fn ask_sources(&mut self) {
+    /// Ends of VXLANs that have no address of their own: Linux is to be asked
+    /// ([`ask_source`](Self::ask_source)) from which address packets go there.
+    pub fn unsourced(&self) -> impl Iterator<Item = Unsourced> {
         let links = &self.model.links;
-        let asked: Vec<_> = links.iter().flat_map(|link| links.ends_without_source(link)).collect();
-        for (vxlan, by, end) in asked {
-            let sending = sending(None, end, (by != 0).then_some(by)).ok();
-            let source = sending.and_then(|sending| sending.source);
-            self.model.set_source((vxlan, end), source, &mut self.changes);
-        }
+        links.iter().flat_map(|link| links.ends_without_source(link))
+    }
+
+    /// Asks Linux from which address packets go to an end of a VXLAN.
+    pub fn ask_source(&mut self, Unsourced { vxlan, by, end }: Unsourced) {
+        let sending = sending(None, end, (by != 0).then_some(by)).ok();
+        let source = sending.and_then(|sending| sending.source);
+        self.model.set_source((vxlan, end), source, &mut self.changes);
     }
 
     /// Gives an interface back: Linux forwards what leaves by it.

@@ -16,7 +16,7 @@
 //! See also: [Lookup4], [Lookup6], [Rewrite]
 
 use fib::View;
-use graph::{Batch, Class, Context, Element};
+use graph::{Batch, Class, Context, Element, Hand};
 
 use super::router_context::on_tables;
 use super::tunnel;
@@ -37,7 +37,8 @@ pub const CLASS: Class = Class {
 const OPENED: usize = 0;
 const REST: usize = 1;
 
-/// Takes off the headers of tunnels. Outputs: `opened`, `rest`.
+/// Takes off the headers of tunnels. Has Linux learn from strangers in VXLANs where rules ask for
+/// flows. Outputs: `opened`, `rest`.
 pub struct OpenTunnels {
     view: View,
     rules: TunnelRules,
@@ -57,7 +58,15 @@ impl Element for OpenTunnels {
         let (mut opened, now) = (0u64, cx.now());
         for (index, packet) in batch.packets_mut().iter_mut().enumerate() {
             let takes = |outer: &Outer, bytes| rules.take_in(outer, bytes, now);
-            opened |= u64::from(tunnel::open(view, packet, takes)) << index;
+            let mut is_open = tunnel::open(view, packet, takes);
+            if !is_open && rules.know_flows() {
+                let takes = |outer: &Outer, bytes| rules.take_in(outer, bytes, now);
+                if let Some(lesson) = tunnel::open_stranger(view, packet, takes) {
+                    cx.punt(lesson, wire::Class::Neighbour, Hand::Receive);
+                    is_open = true;
+                }
+            }
+            opened |= u64::from(is_open) << index;
         }
         cx.emit_some(OPENED, batch, opened);
         cx.emit_batch(REST, batch);

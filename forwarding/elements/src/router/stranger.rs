@@ -16,11 +16,11 @@ use wire::{Class, Mac};
 use super::{ETHERNET, u16_at};
 
 /// A type that nothing listens to: the second for local experiments (IEEE 802).
-const NOTHING: u16 = 0x88b6;
+pub(super) const NOTHING: u16 = 0x88b6;
 /// Bytes of tags at most.
 const TAGS: usize = 8;
 /// Chunks of packet memory that are left to what is received.
-const RESERVE: usize = 64;
+pub(super) const RESERVE: usize = 64;
 
 /// Makes a frame one to its interface again, whose address this is, and has Linux learn from whom
 /// it is. What it carries; `None`, and nothing done, where it is no such frame.

@@ -244,6 +244,12 @@ impl TunnelRules {
         answer.is_ok()
     }
 
+    /// Whether the router knows flows.
+    pub fn know_flows(&mut self) -> bool {
+        self.refresh();
+        self.tracked
+    }
+
     fn answer(&mut self, outer: &Outer) -> Result<Option<RuleId>, ()> {
         self.refresh();
         let TunnelRules { rules, nat, tracked, known, .. } = self;

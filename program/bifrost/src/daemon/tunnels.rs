@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use elements::router::{Barred, Outer};
 use fib::{HopKind, InterfaceId, Tunnel};
+use mirror::kind::Unsourced;
 use mirror::model::{Link, Links};
 use port::driver::TunnelEnds;
 use rules::Compiled;
@@ -26,18 +27,23 @@ const QUESTIONS: usize = 64;
 pub(crate) struct Tunnels {
     /// Those of this round that are still to be asked for.
     waiting: Vec<InterfaceId>,
+    unsourced: Vec<Unsourced>,
     begun: Option<Instant>,
 }
 
 impl Tunnels {
-    /// Asks Linux for the MTU of the paths to some tunnels' other ends: packets that are longer are
-    /// Linux's from then on, which tells their senders.
+    /// Asks Linux from which addresses VXLANs without one send, and for the MTU of the paths to some
+    /// tunnels' other ends: packets that are longer are Linux's from then on, which tells their
+    /// senders.
     pub(super) fn ask(&mut self, forwarding: &mut Forwarding) {
-        if self.waiting.is_empty() && self.begun.is_none_or(|begun| begun.elapsed() >= ROUND) {
+        let waits = !self.waiting.is_empty() || !self.unsourced.is_empty();
+        if !waits && self.begun.is_none_or(|begun| begun.elapsed() >= ROUND) {
             self.begun = Some(Instant::now());
             self.waiting = forwarding.plane.tunnels().map(|(id, ..)| id).collect();
-            forwarding.mirror.ask_sources();
+            self.unsourced = forwarding.mirror.unsourced().collect();
         }
+        let asked = self.unsourced.len().min(QUESTIONS);
+        self.unsourced.drain(..asked).for_each(|end| forwarding.mirror.ask_source(end));
         let asked: HashSet<_> = self.waiting.drain(..self.waiting.len().min(QUESTIONS)).collect();
         let Forwarding { plane, tables, .. } = forwarding;
         for (id, _, tunnel) in plane.tunnels().filter(|(id, ..)| asked.contains(id)) {

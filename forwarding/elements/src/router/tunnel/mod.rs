@@ -16,6 +16,7 @@ mod open;
 mod vxlan;
 
 pub(super) use open::open;
+pub(super) use vxlan::open_stranger;
 
 use std::net::IpAddr;
 

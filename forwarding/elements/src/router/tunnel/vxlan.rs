@@ -2,13 +2,14 @@
 //! byte as in Linux, but for UDP's source port, which each sender chooses for each flow.
 
 use fib::{AdjacencyWord, Ends, Hops, LONGEST_HEADER, TunnelWord, View};
-use port::Packet;
+use port::{Packet, pool};
 use wire::{checksum, ethernet, flow_hash, ipv4, ipv6, protocol};
 
 use super::Passage;
 use super::header::{Inner, header4, header6};
 use super::open::{Enclosed, Front};
 use crate::router::rewrite::Source;
+use crate::router::stranger::{NOTHING, RESERVE};
 use crate::router::tunnel_rules::Outer;
 use crate::router::{ETHERNET, u16_at, u32_at};
 
@@ -111,12 +112,64 @@ pub(super) fn may_be(network: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 pub(super) fn open(view: &View, packet: &mut Packet, takes: impl FnOnce(&Outer, usize) -> bool) -> bool {
-    enclosed(&view.hops(), packet).is_some_and(|enclosed| enclosed.take_out(view, packet, takes))
+    let hops = view.hops();
+    let known = enclosed(&hops, packet).filter(|(is, sender)| is_known(&hops, &is.tunnel, *sender));
+    known.is_some_and(|(enclosed, _)| enclosed.take_out(view, packet, takes))
 }
 
-/// A packet of VXLAN: a frame to the interface, from a host that Linux knows there if it learns
-/// from what comes in.
-fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
+/// The same of a packet from a host that Linux does not know, and is to learn of: from the packet
+/// that comes with it, which carries nothing. `None`, and nothing done, where it is no such packet.
+///
+/// Where transit depends on flows it is not Linux's, which knows nothing of these (as with
+/// [`crate::router::stranger`]).
+#[cold]
+#[inline(never)]
+pub(in crate::router) fn open_stranger(
+    view: &View,
+    packet: &mut Packet,
+    takes: impl FnOnce(&Outer, usize) -> bool,
+) -> Option<Packet> {
+    let hops = view.hops();
+    let (enclosed, sender) = enclosed(&hops, packet)?;
+    if is_known(&hops, &enclosed.tunnel, sender) || pool::available() <= RESERVE {
+        return None;
+    }
+    let lesson = lesson(packet, &enclosed)?;
+    enclosed.take_out(view, packet, takes).then_some(lesson)
+}
+
+/// A packet as this one, with a frame from the same host in which is nothing.
+fn lesson(packet: &Packet, enclosed: &Enclosed) -> Option<Packet> {
+    let (length, upper) = (enclosed.length, upper(&enclosed.tunnel));
+    let front = packet.l3().checked_sub(ETHERNET)?;
+    let mut frame: Vec<u8> = packet.data().get(front..)?.get(..ETHERNET + length)?.to_vec();
+    let last = frame.len() - 2;
+    frame[last..].copy_from_slice(&NOTHING.to_be_bytes());
+    let network = &mut frame[ETHERNET..];
+    match upper {
+        ipv4::HEADER => {
+            network[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+            network[10..12].fill(0);
+            let sum = checksum::of(&network[..upper]);
+            network[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        _ => network[4..6].copy_from_slice(&((length - upper) as u16).to_be_bytes()),
+    }
+    network[upper + 4..upper + 6].copy_from_slice(&((length - upper) as u16).to_be_bytes());
+    network[upper + 6..upper + 8].fill(0);
+    write_sum(network, upper);
+    let mut lesson = Packet::new(&frame)?;
+    lesson.input = packet.input;
+    Some(lesson)
+}
+
+/// Whether Linux knows a host where it sends from, if it learns.
+fn is_known(hops: &Hops<'_>, tunnel: &TunnelWord, sender: [u8; 6]) -> bool {
+    !tunnel.learns() || hops.knows_host(tunnel.interface(), sender)
+}
+
+/// A packet of VXLAN: a frame to the interface, and the host that it is from.
+fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<(Enclosed, [u8; 6])> {
     let bytes = packet.network();
     let Front { ends: [remote, local], protocol, upper, tos, total } = Front::of(bytes)?;
     let bytes = bytes.get(..total).unwrap_or(bytes);
@@ -141,13 +194,11 @@ fn enclosed(hops: &Hops<'_>, packet: &Packet) -> Option<Enclosed> {
         _ => false,
     };
     // Linux drops what it has sent itself.
-    let known = sender != own
-        && sender[0] & 1 == 0
-        && (!tunnel.learns() || hops.knows_host(tunnel.interface(), sender));
+    let theirs = sender != own && sender[0] & 1 == 0;
     let right = match sum {
         0 => !tunnel.sums()[0],
         _ => bytes.len() == total && pseudo(bytes, upper).with(udp).fold() == 0xffff,
     };
-    let ours = whole && frame[..6] == own && known && right;
-    ours.then_some(Enclosed { tunnel, ends, protocol, tos, total, length, ether_type })
+    let ours = whole && frame[..6] == own && theirs && right;
+    ours.then_some((Enclosed { tunnel, ends, protocol, tos, total, length, ether_type }, sender))
 }

@@ -36,7 +36,7 @@ struct Vxlans {
     left: Host,
     far: Host,
     other: Host,
-    _lab: Lab,
+    lab: Lab,
     _turn: Turn,
 }
 
@@ -135,7 +135,7 @@ impl Vxlans {
                 .unwrap();
         }
         let router = Router::stopped(&router, &ports(lane, &["left", "right", "third"])).unwrap();
-        Vxlans { router, left, far, other, _lab: lab, _turn: turn }
+        Vxlans { router, left, far, other, lab, _turn: turn }
     }
 
     /// What `show interfaces` says of an interface.
@@ -514,6 +514,89 @@ sendp(Ether(dst='{gateway}') / IP(src='10.3.0.2', dst='10.2.0.1') / ICMP(type=3,
     net.says("else", "bond or bridge");
     host.run("ip link del else; ip link del br0").unwrap();
     pinged("10.9.1.1", 3);
+}
+
+/// Hosts behind a VXLAN and behind a port are on one bridge, which is routed to both.
+#[test]
+fn as_members_of_bridges() {
+    let mut net = Vxlans::stopped("express");
+    let (router, near) = (net.router.host().clone(), net.lab.host("near").unwrap());
+    net.lab
+        .link(router.end("lan"), near.end("eth0").address("172.16.5.4/24").address("2001:db8:a5::4/64"))
+        .unwrap();
+    near.run("ip route add default via 172.16.5.1; ip -6 route add default via 2001:db8:a5::1").unwrap();
+    router
+        .run(
+            "ip link add br0 address 02:00:00:00:00:51 type bridge mcast_snooping 0
+             ip link add five type vxlan id 5 local 10.2.0.1 remote 10.2.0.2 dstport 4789
+             ip link set five master br0; ip link set lan master br0; ip link set five up; ip link set br0 up
+             ip address add 172.16.5.1/24 dev br0; ip address add 2001:db8:a5::1/64 dev br0 nodad",
+        )
+        .unwrap();
+    net.far
+        .run(
+            "ip link add five type vxlan id 5 local 10.2.0.2 remote 10.2.0.1 dstport 4789; ip link set five up
+             ip address add 172.16.5.2/24 dev five; ip address add 2001:db8:a5::2/64 dev five nodad
+             ip route add 10.1.0.0/24 via 172.16.5.1 table 5; ip rule add from 172.16.5.2 table 5
+             ip -6 route add 2001:db8:1::/64 via 2001:db8:a5::1 table 5; ip -6 rule add from 2001:db8:a5::2 table 5",
+        )
+        .unwrap();
+    let all = ["172.16.5.2", "172.16.5.4", "2001:db8:a5::2", "2001:db8:a5::4"];
+    for lane in LANES {
+        net.router.configure(&ports(lane, &["left", "right", "third", "lan"])).unwrap();
+        net.router.restart().unwrap();
+        net.are(&["br0"], true);
+        for address in all {
+            let reached = net.left.reaches(address, PATIENCE);
+            reached.unwrap_or_else(|e| panic!("{address}: {e}\n{}", net.router.log()));
+        }
+        all.iter().for_each(|address| net.passes_by_workers(address, 50));
+        // What is bridged is Linux's.
+        near.reaches("172.16.5.2", PATIENCE).unwrap();
+    }
+    let shown = net.router.ask("show tunnels").unwrap();
+    let line = shown.lines().find(|line| line.starts_with("br0 ")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.contains("10.2.0.2") && line.ends_with("Bifrost"), "{line}");
+    net.says("five", "bond or bridge");
+
+    // The host behind the VXLAN moves to the port, and back.
+    let mac = net.far.mac("five").unwrap();
+    net.far.run("ip link set five down").unwrap();
+    near.run(&format!(
+        "ip address add 172.16.5.2/24 dev eth0; ip link set eth0 address {mac}; ip route add default via 172.16.5.1 || true; ping -q -c 3 -i 0.1 -W 1 172.16.5.1 || true"
+    ))
+    .unwrap();
+    net.left.reaches("172.16.5.2", PATIENCE).unwrap();
+    net.passes_by_workers("172.16.5.2", 50);
+    near.run("ip address del 172.16.5.2/24 dev eth0; ip link set eth0 address 02:00:00:00:00:54; ping -q -c 3 -i 0.1 -W 1 172.16.5.1 || true").unwrap();
+    net.far.run("ip link set five up; ping -q -c 3 -i 0.1 -W 1 -I 172.16.5.2 172.16.5.1 || true").unwrap();
+    net.left.reaches("172.16.5.2", PATIENCE).unwrap();
+    net.passes_by_workers("172.16.5.2", 50);
+
+    // Without the VXLAN, and without the port, the other goes on.
+    router.run("ip link set five nomaster").unwrap();
+    net.passes_by_workers("172.16.5.4", 50);
+    net.are(&["five"], true);
+    router.run("ip link set five master br0; ip link set lan nomaster").unwrap();
+    net.left.reaches("172.16.5.2", PATIENCE).unwrap();
+    net.are(&["br0"], true);
+    net.passes_by_workers("172.16.5.2", 50);
+    // Linux learns of hosts that it has forgotten.
+    let host_of = |router: &Host| router.run("bridge fdb show br br0").unwrap();
+    for _ in 0..3 {
+        router
+            .run(&format!("bridge fdb del {mac} dev five master; bridge fdb del {mac} dev five self || true"))
+            .unwrap();
+        wait_for("the host is learnt again", PATIENCE, || {
+            let _ = net.left.run("ping -q -c 1 -W 2 172.16.5.2");
+            match host_of(&router) {
+                known if known.contains(&format!("{mac} dev five master br0")) => Ok(()),
+                known => Err(known),
+            }
+        })
+        .unwrap();
+        net.passes_by_workers("172.16.5.2", 50);
+    }
 }
 
 #[test]

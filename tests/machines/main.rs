@@ -13,6 +13,7 @@ mod machines {
     mod bonded;
     mod bonds_are_forwarded;
     mod bridges_tell_vlans_apart;
+    mod evpn_routes_are_forwarded;
     mod guests_have_network_cards;
     mod guests_have_what_this_kernel_may_lack;
     mod interfaces_of_the_file_are_made;

@@ -169,6 +169,8 @@ pub struct Place<'a> {
     pub tags: Tags,
     /// The headers of a tunnel: one, or of a VXLAN one for each other end.
     pub tunnels: Vec<fib::Tunnel>,
+    /// The VXLAN whose ends these are, by Linux's index: itself, or a member of the bridge.
+    pub vxlan: Option<u32>,
     /// The priorities in its tags.
     pub priorities: Priorities,
 }
@@ -191,19 +193,21 @@ pub struct Leg<'a> {
 impl<'a> Place<'a> {
     /// That of an interface whose frames enter and leave by ports.
     fn on_ports(base: &'a Link, legs: Vec<Leg<'a>>, tags: Tags) -> Place<'a> {
-        Place { base, legs, tags, tunnels: Vec::new(), priorities: Priorities::default() }
+        Place { base, legs, tags, tunnels: Vec::new(), vxlan: None, priorities: Priorities::default() }
     }
 
     /// That of a tunnel.
     fn of_tunnels(link: &'a Link, tunnels: Vec<fib::Tunnel>) -> Place<'a> {
-        Place { tunnels, ..Place::on_ports(link, Vec::new(), Tags::None) }
+        let vxlan = link.is_vxlan().then_some(link.ifindex);
+        Place { tunnels, vxlan, ..Place::on_ports(link, Vec::new(), Tags::None) }
     }
 
-    /// The bond or bridge that its ports are members of, if they are of one.
+    /// The bond or bridge that its ports, or its VXLAN, are members of, if they are of one.
     pub fn whole(&self) -> Option<&'a Link> {
         let members =
             !self.legs.is_empty() && self.legs.iter().all(|leg| leg.port.ifindex != self.base.ifindex);
-        members.then_some(self.base)
+        let has_vxlan = self.vxlan.is_some_and(|vxlan| vxlan != self.base.ifindex);
+        (members || has_vxlan).then_some(self.base)
     }
 
     /// Whether its frames have something in front of them, on some port or on the base: ports' own

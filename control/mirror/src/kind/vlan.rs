@@ -105,11 +105,13 @@ impl Kind for Vlan {
             return Ok(Place { priorities, ..place });
         }
         let mut place = around.place(base).map_err(below)?;
-        if !place.tunnels.is_empty() {
+        // In a VXLAN tags are Linux's.
+        (place.tunnels, place.vxlan) = (Vec::new(), None);
+        if place.legs.is_empty() {
             return Err(Why::OnTunnel.into());
         }
         if bridge.is_some() {
-            can_check(base, link, None, around).map_err(below)?;
+            can_check(base, link, (None, None), around).map_err(below)?;
         }
         place.legs.iter_mut().for_each(|leg| leg.tags = tags);
         Ok(Place { tags, priorities, ..place })

@@ -1,8 +1,10 @@
 //! VXLANs (`ip link add vx0 type vxlan id 7 local 192.0.2.1 remote 192.0.2.2 dstport 4789`): links
 //! of Ethernet whose frames pass in UDP to other ends (RFC 7348), of which each host is behind one.
 //! Linux knows which, because it was told or has learnt it (`bridge fdb`). One with addresses is
-//! the plane's with nothing to configure; as a member of a bridge it is Linux's, and so is what
-//! makes its packets other than the plane's ([`fib::Vxlan`]).
+//! the plane's with nothing to configure, but for what makes its packets other than the plane's
+//! ([`fib::Vxlan`]).
+//!
+//! As a member of a bridge of ours that has addresses, a VXLAN is a part of that link ([`bridge`]).
 //!
 //! Frames to hosts that Linux does not know are its own, to all ends where they might be. So are
 //! those that come from hosts that it does not know, where it learns from them.
@@ -108,7 +110,7 @@ enum Why {
     Label,
     #[error("it passes over bits of headers that are reserved (reserved_bits)")]
     Reserved,
-    #[error("it belongs to a bond or bridge")]
+    #[error("it belongs to a bond or bridge, which has what passes it")]
     Enslaved,
     #[error("the interface that it is on (dev) belongs to a VRF")]
     Vrf,
@@ -197,22 +199,10 @@ impl Header {
 
 impl Kind for Vxlan {
     fn place<'a>(&self, link: &'a Link, around: &Around<'a, '_>) -> Result<Place<'a>, NotOurs> {
-        let header = self.header.clone()?;
         if super::is_enslaved(link, around.links) {
             return Err(Why::Enslaved.into());
         }
-        let below = around.links.by_index(self.by);
-        if below.is_some_and(|below| around.links.vrf_of(below).is_some()) {
-            return Err(Why::Vrf.into());
-        }
-        let (mut tunnels, mut why) = (Vec::new(), Why::Nobody);
-        for end in around.links.ends_of(link) {
-            match header.local.or_else(|| around.links.source_of(link.ifindex, end)) {
-                Some(local) => tunnels.extend(header.between(local, end)),
-                None => why = Why::Local,
-            }
-        }
-        if tunnels.is_empty() { Err(why.into()) } else { Ok(Place::of_tunnels(link, tunnels)) }
+        Ok(Place::of_tunnels(link, self.tunnels(link, around.links)?))
     }
 
     fn is_tunnel(&self) -> bool {
@@ -221,6 +211,23 @@ impl Kind for Vxlan {
 }
 
 impl Vxlan {
+    /// Its packets to each other end.
+    fn tunnels(&self, link: &Link, links: &Links) -> Result<Vec<fib::Tunnel>, Why> {
+        let header = self.header.clone()?;
+        let below = links.by_index(self.by);
+        if below.is_some_and(|below| links.vrf_of(below).is_some()) {
+            return Err(Why::Vrf);
+        }
+        let (mut tunnels, mut why) = (Vec::new(), Why::Nobody);
+        for end in links.ends_of(link) {
+            match header.local.or_else(|| links.source_of(link.ifindex, end)) {
+                Some(local) => tunnels.extend(header.between(local, end)),
+                None => why = Why::Local,
+            }
+        }
+        if tunnels.is_empty() { Err(why) } else { Ok(tunnels) }
+    }
+
     /// Whether packets to an end leave as the plane sends them.
     fn leads_to(&self, end: &Vtep) -> Option<IpAddr> {
         end.address.filter(|_| end.by == 0 || end.by == self.by)
@@ -240,16 +247,33 @@ impl Link {
 }
 
 impl Links {
+    /// What passes a VXLAN that is a member of a bridge, by its headers; `None` where only Linux
+    /// knows these. The bridge may learn from what comes in as well.
+    pub(super) fn bridged_ends(&self, member: &Link) -> Option<Vec<fib::Tunnel>> {
+        let mut tunnels = member.vxlan()?.tunnels(member, self).ok()?;
+        let bridge_learns = member.bridged.is_none_or(|bridged| bridged.learns);
+        for tunnel in &mut tunnels {
+            if let Payload::Vxlan(vxlan) = &mut tunnel.payload {
+                vxlan.learns |= bridge_learns;
+            }
+        }
+        Some(tunnels)
+    }
+
     /// The end of a VXLAN that frames to a host leave for, if they leave as the plane sends them.
     pub(crate) fn end_towards(&self, link: &Link, mac: Mac) -> Option<IpAddr> {
         let host = self.vtep_of_host(link.ifindex, mac);
         link.vxlan()?.leads_to(&host.or_else(|| self.vtep_of_anybody(link.ifindex))?)
     }
 
-    /// The end of a VXLAN that frames of a host may come by, where it learns from them.
+    /// The end of a VXLAN that frames of a host may come by, if it learns from them; else any that
+    /// leads there.
     pub fn end_from(&self, link: &Link, mac: Mac) -> Option<IpAddr> {
         let learns = matches!(link.vxlan()?.header, Ok(Header { vxlan: fib::Vxlan { learns: true, .. }, .. }));
-        self.vtep_of_host(link.ifindex, mac).filter(|_| learns)?.address
+        match learns {
+            true => self.vtep_of_host(link.ifindex, mac)?.address,
+            false => self.end_towards(link, mac),
+        }
     }
 
     /// All other ends of a VXLAN.

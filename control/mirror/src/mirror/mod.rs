@@ -10,7 +10,7 @@ use crate::audit::Audit;
 use crate::fpm::{Fpm, FpmOptions};
 use crate::kind::Unsourced;
 use crate::linux::Linux;
-use crate::model::{Changes, Gateway, Gateways, Link, Model, SourceId, Station, Table};
+use crate::model::{Changes, Gateway, Gateways, Link, Model, Outlet, SourceId, Station, Table};
 use crate::netlink::request::What;
 use crate::netlink::socket::{Requests, sending};
 use crate::origin::Origins;
@@ -270,29 +270,18 @@ impl Mirror {
         self.programmer.bind(ifindex, Some(port.into()), &self.model, tables);
     }
 
-    /// As [`bind`](Self::bind), for an interface that is the bond or bridge `below` or lies on it:
-    /// packets leave by those of these interfaces whose member, which is named beside it,
-    /// transmits, and of a bridge, by the one whose member the neighbour is behind.
-    pub fn bind_bond(
+    /// As [`bind`](Self::bind), for an interface that is the bond, bridge or VXLAN `below` or lies
+    /// on it: packets leave by those of these interfaces whose member, which is named beside it,
+    /// transmits; of a bridge by the one whose member the neighbour is behind, or the end of a
+    /// VXLAN.
+    pub fn bind_parts(
         &mut self,
         ifindex: u32,
         below: u32,
-        members: impl IntoIterator<Item = (InterfaceId, u32)>,
+        parts: impl IntoIterator<Item = (InterfaceId, Outlet)>,
         tables: &mut Tables,
     ) {
-        let legs = Legs::of_members(below, members);
-        self.programmer.bind(ifindex, Some(legs), &self.model, tables);
-    }
-
-    /// As [`bind`](Self::bind), for a VXLAN: packets leave by that of these interfaces whose end,
-    /// which is named beside it, the neighbour is behind.
-    pub fn bind_vxlan(
-        &mut self,
-        ifindex: u32,
-        ends: impl IntoIterator<Item = (InterfaceId, IpAddr)>,
-        tables: &mut Tables,
-    ) {
-        self.programmer.bind(ifindex, Some(Legs::of_ends(ifindex, ends)), &self.model, tables);
+        self.programmer.bind(ifindex, Some(Legs::of(below, parts)), &self.model, tables);
     }
 
     /// Ends of VXLANs that have no address of their own: Linux is to be asked

@@ -139,11 +139,18 @@ impl Model {
     /// the VXLAN that it is.
     pub fn outlet_towards(&self, ifindex: u32, mac: Mac) -> Option<Outlet> {
         let link = self.links.by_index(ifindex)?;
+        let behind = |vxlan: &Link| {
+            self.links.end_towards(vxlan, mac).map(|end| Outlet::End { vxlan: vxlan.ifindex, end })
+        };
         if link.is_vxlan() {
-            return self.links.end_towards(link, mac).map(Outlet::End);
+            return behind(link);
         }
         let (bridge, vlan) = self.links.within_bridge(link)?;
-        self.stations.member(Station { bridge: bridge.ifindex, vlan, mac }).map(Outlet::Member)
+        let member = self.stations.member(Station { bridge: bridge.ifindex, vlan, mac })?;
+        match self.links.by_index(member).filter(|member| member.is_vxlan()) {
+            Some(vxlan) => behind(vxlan),
+            None => Some(Outlet::Member(member)),
+        }
     }
 
     /// The number of the table of the VRF that an interface belongs to, or is.
@@ -331,11 +338,21 @@ impl Model {
     }
 
     fn note_remote(&self, host: Remote, moved: Moved, changes: &mut Changes) {
+        let bridge = self.links.by_index(host.vxlan).and_then(|link| self.links.bridge_of(link));
         if moved.host {
             changes.stations.push(Station { bridge: host.vxlan, vlan: 0, mac: host.mac });
+            let tells_apart = |bridge: &&Link| bridge.bridge().is_some_and(|bridge| bridge.vlans);
+            let vlan = bridge.filter(tells_apart).and_then(|_| self.links.vlans_of(host.vxlan).of_untagged());
+            let on_it = bridge.map(|bridge| Station {
+                bridge: bridge.ifindex,
+                vlan: vlan.unwrap_or_default(),
+                mac: host.mac,
+            });
+            changes.stations.extend(on_it);
         }
         if moved.ends {
             changes.links.push(host.vxlan);
+            changes.links.extend(bridge.map(|bridge| bridge.ifindex));
         }
     }
 

@@ -11,8 +11,9 @@ use wire::Mac;
 pub enum Outlet {
     /// A member of a bond or bridge, by Linux's index.
     Member(u32),
-    /// An end of a VXLAN.
-    End(IpAddr),
+    /// An end of a VXLAN, that by Linux's index.
+    #[allow(missing_docs)]
+    End { vxlan: u32, end: IpAddr },
 }
 
 /// A host on a bridge, or behind an end of a VXLAN, which is as a bridge to it.

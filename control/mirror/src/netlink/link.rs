@@ -162,7 +162,10 @@ mod tests {
             (link.member, link.bridged)
         };
         assert_eq!(member(b"bond\0"), (Some(Member { active: true, link: true }), None));
-        assert_eq!(member(b"bridge\0"), (None, Some(Bridged { forwarding: false, learns: true })));
+        assert_eq!(
+            member(b"bridge\0"),
+            (None, Some(Bridged { forwarding: false, learns: true, locked: false }))
+        );
     }
 
     #[test]
@@ -173,7 +176,7 @@ mod tests {
         body.extend(attribute(IFLA_MASTER, &9u32.to_ne_bytes()));
         assert_eq!(parse_bridged(&body), None, "that it is one is not said");
         body.extend(attribute(IFLA_PROTINFO, &attribute(1, &[3])));
-        let bridged = Bridged { forwarding: true, learns: true };
+        let bridged = Bridged { forwarding: true, learns: true, locked: false };
         assert_eq!(parse_bridged(&body), Some(BridgedMessage { ifindex: 7, bridge: 9, bridged }));
         assert_eq!(parse(&body), None);
         body[0] = 0;

@@ -140,7 +140,8 @@ impl World {
 
     fn link(&mut self, member: u32, up: bool) {
         let flags = if up { UP } else { libc::IFF_UP as u32 };
-        let bridged = Some(Bridged { forwarding: !self.naive.blocked[member as usize], learns: true });
+        let bridged =
+            Some(Bridged { forwarding: !self.naive.blocked[member as usize], learns: true, locked: false });
         let message = LinkMessage { master: Some(BRIDGE), bridged, flags, ..link(member) };
         self.model.set_link(&message, &mut self.changes);
         self.naive.dark[member as usize] = !up;
@@ -202,7 +203,7 @@ impl World {
                 self.naive.hosts.remove(&last);
             }
             Event::State(ifindex, forwarding) => {
-                let bridged = Bridged { forwarding, learns: true };
+                let bridged = Bridged { forwarding, learns: true, locked: false };
                 let message = BridgedMessage { ifindex, bridge: BRIDGE, bridged };
                 self.model.set_bridged(&message, &mut self.changes);
                 self.naive.blocked[ifindex as usize] = !forwarding;

@@ -47,13 +47,11 @@ impl Legs {
         Legs::of(below, members.into_iter().map(|(interface, member)| (interface, Outlet::Member(member))))
     }
 
-    /// Those to the other ends of a VXLAN.
-    pub fn of_ends(vxlan: u32, ends: impl IntoIterator<Item = (InterfaceId, IpAddr)>) -> Legs {
-        Legs::of(vxlan, ends.into_iter().map(|(interface, end)| (interface, Outlet::End(end))))
-    }
-
-    fn of(below: u32, legs: impl Iterator<Item = (InterfaceId, Outlet)>) -> Legs {
-        Legs { legs: legs.map(|(interface, by)| Leg { interface, by }).collect(), below: Some(below) }
+    /// Those on the members of a bond or bridge, and to the other ends of a VXLAN that is one, or is
+    /// the interface itself.
+    pub fn of(below: u32, legs: impl IntoIterator<Item = (InterfaceId, Outlet)>) -> Legs {
+        let legs = legs.into_iter().map(|(interface, by)| Leg { interface, by });
+        Legs { legs: legs.collect(), below: Some(below) }
     }
 
     /// One of them, to name the interface by.
@@ -64,7 +62,10 @@ impl Legs {
     /// Whether what they come to depends on this interface of Linux's.
     pub fn depend_on(&self, ifindex: u32) -> bool {
         self.below.is_some_and(|below| {
-            below == ifindex || self.legs.iter().any(|leg| leg.by == Outlet::Member(ifindex))
+            let member = |leg: &Leg| match leg.by {
+                Outlet::Member(member) | Outlet::End { vxlan: member, .. } => member,
+            };
+            below == ifindex || self.legs.iter().any(|leg| member(leg) == ifindex)
         })
     }
 
@@ -104,8 +105,10 @@ impl Legs {
             return Some((FOREIGN, Behind::Linux));
         };
         let sends = match outlet {
-            Outlet::Member(member) => model.links.is_sent_by_bridge(below, ifindex, member),
-            Outlet::End(_) => below.up,
+            Outlet::End { vxlan, .. } if vxlan == below.ifindex => below.up,
+            Outlet::Member(member) | Outlet::End { vxlan: member, .. } => {
+                model.links.is_sent_by_bridge(below, ifindex, member)
+            }
         };
         Some((leg.interface, if sends { Behind::This(outlet) } else { Behind::Linux }))
     }

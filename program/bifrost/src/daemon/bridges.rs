@@ -78,11 +78,15 @@ impl Forwarding {
     /// By which interface of the plane's a host sends.
     fn sender(&self, station: Station, links: &Links) -> Option<Sender> {
         let model = self.mirror.model();
-        if let Some(vxlan) = model.links.by_index(station.bridge).filter(|link| link.is_vxlan()) {
-            return self.end_of(vxlan, station).map(Sender::Workers);
+        let vxlan = |ifindex: u32| model.links.by_index(ifindex).filter(|link| link.is_vxlan());
+        if let Some(vxlan) = vxlan(station.bridge) {
+            return self.end_of(vxlan, station, &[station.bridge]).map(Sender::Workers);
         }
         let member = model.stations.member(station)?;
         let links = links.get(&(station.bridge, station.vlan))?;
+        if let Some(vxlan) = vxlan(member) {
+            return self.end_of(vxlan, station, links).map(Sender::Workers);
+        }
         let is_member = |port: &plane::port::Port| {
             port.taken.is_some() && port.interface.as_ref().is_some_and(|own| own.ifindex == member)
         };
@@ -90,9 +94,11 @@ impl Forwarding {
         all.find(|(_, port)| is_member(port)).map(|(id, _)| Sender::Driver(id))
     }
 
-    fn end_of(&self, vxlan: &Link, host: Station) -> Option<InterfaceId> {
+    /// The interface of the plane's to the end of a VXLAN that a host is behind, on these of
+    /// Linux's.
+    fn end_of(&self, vxlan: &Link, host: Station, on: &[u32]) -> Option<InterfaceId> {
         let end = self.mirror.model().links.end_from(vxlan, host.mac)?;
-        let mut ends = self.plane.tunnels_of(vxlan.ifindex);
+        let mut ends = on.iter().flat_map(|link| self.plane.tunnels_of(*link));
         ends.find(|(_, tunnel)| tunnel.over.remote() == end).map(|(id, _)| id)
     }
 

@@ -80,7 +80,7 @@ impl Foreign {
     /// Why a bridge is Linux's that the plane could do by itself.
     pub(crate) fn why_not_bridge(&self, bridge: &Link, links: &Links) -> Option<String> {
         let learns = |member: &&Link| member.bridged.is_some_and(|bridged| bridged.learns);
-        if let Some(mute) = links.members(bridge.ifindex).find(|member| !learns(member))
+        if let Some(mute) = links.members(bridge.ifindex).find(|member| !learns(member) && !member.is_vxlan())
             && self.tracked
         {
             // Linux is to learn from frames that workers forward, but must not.

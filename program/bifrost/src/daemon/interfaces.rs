@@ -4,9 +4,9 @@
 //! Of which kind an interface is does not matter here.
 
 use config::{PortRule, Router};
-use fib::{InterfaceId, PortId, Tables, Tags};
+use fib::{PortId, Tables, Tags, Tunnel};
 use mirror::kind::{Around, Is, NotOurs, Place, Ports, Queues, port_names};
-use mirror::model::{Link, Links};
+use mirror::model::{Link, Links, Outlet};
 use plane::{Bridging, Interface, Plane};
 use tracing::{info, warn};
 
@@ -74,14 +74,11 @@ impl Forwarding {
     }
 
     /// The ports by which frames of an interface pass with something in front of them, with that,
-    /// and whether what comes in by each is the plane's.
+    /// and whether what comes in by each is the plane's. Tunnels have none.
     fn ports_of(&self, link: &Link) -> Vec<(PortId, bool, Tags)> {
         let links = &self.mirror.model().links;
         let Ok(place) = place(link, links, &self.router) else { return Vec::new() };
-        if !place.tunnels.is_empty() {
-            let each = place.tunnels.iter().map(|tunnel| (PortId::NONE, true, Tags::Tunnel(*tunnel)));
-            return each.collect();
-        }
+        let tunnels = place.tunnels.iter().map(|tunnel| (PortId::NONE, true, Tags::Tunnel(*tunnel)));
         // A port that is still a bond's has no frames of its own.
         let own = |port: &&plane::port::Port| place.whole().is_some() || port.whole.is_none();
         let legs = place.legs.iter().filter(|leg| leg.tags != Tags::None);
@@ -89,7 +86,7 @@ impl Forwarding {
             let port = self.plane.port_of(leg.port.ifindex).filter(own)?;
             Some((port.id, leg.receives, leg.tags))
         });
-        ports.collect()
+        ports.chain(tunnels).collect()
     }
 
     /// Adopts an interface on each port that it is on, tells the plane what changed about it, or
@@ -99,13 +96,16 @@ impl Forwarding {
         let Forwarding { plane, mirror, tables, .. } = self;
         let known = plane.logical_of(link.ifindex).find_map(|logical| logical.interface.as_ref());
         let known = known.map(|known| known.name == link.name);
+        let on_bridge = interface.as_ref().is_some_and(|interface| interface.bridge != Bridging::No);
         let stays = !ports.is_empty() && interface.is_some();
         if known.is_some_and(|same| !stays || !same) {
             mirror.unbind(link.ifindex, tables);
             plane.forget_interface(link.ifindex, tables);
-            info!("{}: is Linux's again", link.name);
+            if plane.interface_of(link.ifindex).is_none() {
+                info!("{}: is Linux's again", link.name);
+            }
             self.tell_ends();
-            self.members_are_due |= link.is_vxlan();
+            self.members_are_due = true;
         }
         let Forwarding { plane, mirror, tables, .. } = self;
         let Some(interface) = interface.filter(|_| stays) else {
@@ -132,7 +132,7 @@ impl Forwarding {
         if before != there(plane, tables) {
             self.is_new();
             self.tell_ends();
-            self.members_are_due |= link.is_vxlan();
+            self.members_are_due |= link.is_vxlan() || on_bridge;
         }
         self.bind_interface(link.ifindex);
         if known != Some(true) {
@@ -146,26 +146,31 @@ impl Forwarding {
         let Forwarding { plane, mirror, tables, router, .. } = self;
         let links = &mirror.model().links;
         let Some(link) = links.by_index(ifindex) else { return };
-        let tunnels: Vec<_> =
-            plane.tunnels_of(ifindex).map(|(id, tunnel)| (id, tunnel.over.remote())).collect();
-        match tunnels[..] {
-            [] => {}
-            _ if link.is_vxlan() => return mirror.bind_vxlan(ifindex, tunnels, tables),
-            [(id, _), ..] => return mirror.bind(ifindex, id, tables),
-        }
         let place = place(link, links, router);
-        let (bond, wanted) = place.map_or((None, 0), |place| (place.whole(), place.legs.len()));
-        let bond = bond.map(|bond| bond.ifindex);
+        let vxlan = place.as_ref().ok().and_then(|place| place.vxlan);
+        let mut tunnels = plane.tunnels_of(ifindex);
+        if vxlan.is_none()
+            && let Some((id, _)) = tunnels.next()
+        {
+            return mirror.bind(ifindex, id, tables);
+        }
+        let end = |tunnel: &Tunnel| Some(Outlet::End { vxlan: vxlan?, end: tunnel.over.remote() });
+        let ends: Vec<_> = tunnels.filter_map(|(id, tunnel)| Some((id, end(tunnel)?))).collect();
+        let (whole, wanted) = place.map_or((None, 0), |place| (place.whole(), place.legs.len()));
+        let below_all = whole.map(|whole| whole.ifindex).or(vxlan);
         let taken = plane.interfaces_of(ifindex).filter(|(id, port)| {
             // A name leads elsewhere until what it was there has been forgotten.
             port.taken.is_some() && tables.interface(*id).is_some_and(|entry| entry.ifindex == ifindex)
         });
         let below = |port: &plane::port::Port| port.interface.as_ref().map_or(0, |own| own.ifindex);
-        let legs: Vec<(InterfaceId, u32)> = taken.map(|(id, port)| (id, below(port))).collect();
-        match (bond, legs.as_slice()) {
-            (_, some) if some.is_empty() || some.len() != wanted => mirror.unbind(ifindex, tables),
-            (None, some) => mirror.bind(ifindex, some[0].0, tables),
-            (Some(bond), some) => mirror.bind_bond(ifindex, bond, some.iter().copied(), tables),
+        let legs = taken.map(|(id, port)| (id, Outlet::Member(below(port))));
+        let legs: Vec<_> = legs.collect();
+        let are_all = legs.len() == wanted;
+        let parts: Vec<_> = legs.into_iter().chain(ends).collect();
+        match (below_all, parts.first().filter(|_| are_all)) {
+            (_, None) => mirror.unbind(ifindex, tables),
+            (None, Some((id, _))) => mirror.bind(ifindex, *id, tables),
+            (Some(below), Some(_)) => mirror.bind_parts(ifindex, below, parts, tables),
         }
     }
 }

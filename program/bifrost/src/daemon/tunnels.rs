@@ -100,20 +100,27 @@ impl TunnelRules {
     /// Linux's than before.
     pub(super) fn ask(&mut self, forwarding: &Forwarding) -> bool {
         let links = &forwarding.mirror.model().links;
-        let tunnels = links.iter().filter(|link| link.is.kind().is_tunnel());
-        let tunnels = tunnels.flat_map(|link| {
-            let place = interfaces::place(link, links, &forwarding.router);
-            let tunnels = place.map(|place| place.tunnels).unwrap_or_default();
-            tunnels.into_iter().map(move |tunnel| (link, tunnel))
+        // And bridges with a VXLAN, and what lies on these.
+        let vxlans = links.iter().filter(|link| link.is_vxlan());
+        let bridges: HashSet<u32> = vxlans.filter_map(|vxlan| vxlan.master).collect();
+        let on_one = |link: &Link| {
+            let within = || links.within_bridge(link);
+            !bridges.is_empty() && within().is_some_and(|(bridge, _)| bridges.contains(&bridge.ifindex))
+        };
+        let tunnels = links.iter().filter(|link| link.is.kind().is_tunnel() || on_one(link));
+        let tunnels = tunnels.filter_map(|link| {
+            let place = interfaces::place(link, links, &forwarding.router).ok()?;
+            let vxlan = place.vxlan.and_then(|vxlan| links.by_index(vxlan));
+            Some(place.tunnels.into_iter().map(move |tunnel| (link.ifindex, vxlan, tunnel)))
         });
-        let tunnels = tunnels.collect::<Vec<_>>();
+        let tunnels = tunnels.flatten().collect::<Vec<_>>();
         if !tunnels.is_empty() {
             self.refresh(forwarding);
         }
         let barred = tunnels.into_iter();
-        let barred = barred.filter_map(|(link, tunnel)| {
-            let why = leads_elsewhere(link, &tunnel, forwarding);
-            Some((link.ifindex, why.or_else(|| self.why_not(&tunnel, forwarding))?))
+        let barred = barred.filter_map(|(is, vxlan, tunnel)| {
+            let why = vxlan.and_then(|vxlan| leads_elsewhere(vxlan, &tunnel, forwarding));
+            Some((is, why.or_else(|| self.why_not(&tunnel, forwarding))?))
         });
         let barred = barred.collect();
         std::mem::replace(&mut self.barred, barred) != self.barred

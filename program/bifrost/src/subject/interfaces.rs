@@ -85,7 +85,8 @@ impl InterfaceStatus {
         let taken = |name: &str| places.iter().any(|(_, port)| port.name == name);
         let missing = legs().map(|leg| &leg.port.name).find(|name| !taken(name));
         let missing = missing.map(|name| format!("its member {name} is not taken"));
-        if let (false, None, Ok(place)) = (places.is_empty(), &missing, &place) {
+        let there = !places.is_empty() || plane.is_tunnel(link.ifindex);
+        if let (true, None, Ok(place)) = (there, &missing, &place) {
             let ports: Vec<&str> = places.iter().map(|(_, port)| port.name.as_str()).collect();
             status.port = ports.join(" ");
             status.adopted = true;
@@ -96,10 +97,6 @@ impl InterfaceStatus {
                 Tags::Two(outer, inner) => (outer.service, vec![outer.id, inner]),
                 Tags::None | Tags::Tunnel(_) => (false, Vec::new()),
             };
-        } else if plane.is_tunnel(link.ifindex) && place.is_ok() {
-            status.adopted = true;
-            let passed = plane.traffic(link.ifindex);
-            (status.received, status.sent) = (passed.received.into(), passed.sent.into());
         } else {
             let bridge = place.as_ref().ok().and_then(Place::whole).filter(|whole| whole.is_bridge());
             let foreign = &control.parts.ports.foreign;

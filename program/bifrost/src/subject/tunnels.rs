@@ -106,7 +106,8 @@ impl Subject for Vec<TunnelStatus> {
         let all = <Vec<InterfaceStatus> as Subject>::answer(control)?;
         let links = &control.forwarding.mirror.model().links;
         let is_tunnel = |shown: &InterfaceStatus| {
-            links.by_index(shown.ifindex).is_some_and(|link| link.is.kind().is_tunnel())
+            let adopted = control.forwarding.plane.is_tunnel(shown.ifindex);
+            adopted || links.by_index(shown.ifindex).is_some_and(|link| link.is.kind().is_tunnel())
         };
         Ok(all
             .iter()

@@ -4,6 +4,9 @@
 //! Nothing configures it but `[[port]]`, which names members. One that is named itself is a port as
 //! any other: its program stands behind the bridge, not in front of it.
 //!
+//! A member may be a VXLAN, as where EVPN joins bridges of several routers: hosts behind its ends are
+//! on the bridge as well, and it is the plane's without being named.
+//!
 //! Linux keeps what makes a bridge: what it has learnt of hosts, the spanning tree, the frames
 //! between members. The plane follows its word (`programmer::legs`), and takes from a member only
 //! frames of hosts that Linux knows there, so that Linux learns from all others. A bridge that the
@@ -16,7 +19,7 @@
 //! the interface's that has the member's VLAN.
 
 use super::{Around, Is, Kind, Leg, NotOurs, Place, Queues, Said, Told, attribute, is_enslaved};
-use crate::model::{Link, Links};
+use crate::model::{Link, Links, Passage};
 use crate::netlink::u32_at;
 use crate::netlink::vlan::FORWARDING;
 use fib::{Tag, Tags};
@@ -54,6 +57,8 @@ pub struct Bridged {
     /// The bridge learns who is behind it from whoever sends by it: not with `learning off` or
     /// `locked on`.
     pub learns: bool,
+    /// Only hosts that it knows may send by it (`locked on`).
+    pub locked: bool,
 }
 
 /// Why a bridge stays with Linux.
@@ -104,6 +109,7 @@ impl Bridged {
         Bridged {
             forwarding: is(IFLA_BRPORT_STATE, FORWARDING),
             learns: !is(IFLA_BRPORT_LEARNING, 0) && !is(IFLA_BRPORT_LOCKED, 1),
+            locked: is(IFLA_BRPORT_LOCKED, 1),
         }
     }
 }
@@ -132,7 +138,8 @@ impl Bridge {
         around: &Around<'a, '_>,
     ) -> Result<Place<'a>, NotOurs> {
         let members = || around.links.members(bridge.ifindex);
-        if !members().any(|member| is_ours(member, around)) {
+        let vxlans = || members().filter_map(|member| Some((member, around.links.bridged_ends(member)?)));
+        if !members().any(|member| is_ours(member, around)) && vxlans().next().is_none() {
             return Err(Why::Unnamed.into());
         }
         if is_enslaved(bridge, around.links) {
@@ -143,14 +150,18 @@ impl Bridge {
             return Err(Why::Narrow(narrow.name.clone()).into());
         }
         let vlan = self.vlan_of(bridge, tag, around.links)?;
-        can_check(bridge, link, vlan, around)?;
+        // Of several VXLANs one: two could have the same end.
+        let vxlan = vxlans().find(|(member, _)| passes_plainly(member, vlan, around.links));
+        can_check(bridge, link, (vlan, vxlan.as_ref().map(|(member, _)| member.ifindex)), around)?;
         let mut legs = Vec::new();
         for member in members().filter(|member| is_ours(member, around)) {
             legs.extend(self.leg(member, vlan, around.links)?);
         }
-        match vlan.filter(|_| legs.is_empty()) {
-            Some(vlan) => Err(Why::Nowhere(vlan).into()),
-            None => Ok(Place::on_ports(bridge, legs, tag.map_or(Tags::None, Tags::One))),
+        let place = Place::on_ports(bridge, legs, tag.map_or(Tags::None, Tags::One));
+        match (vlan.filter(|_| place.legs.is_empty()), vxlan) {
+            (_, Some((member, tunnels))) => Ok(Place { tunnels, vxlan: Some(member.ifindex), ..place }),
+            (Some(vlan), None) => Err(Why::Nowhere(vlan).into()),
+            (None, None) => Ok(place),
         }
     }
 
@@ -198,19 +209,28 @@ fn is_ours(member: &Link, around: &Around<'_, '_>) -> bool {
     around.port(member) == Some(Queues::Driver)
 }
 
+/// Whether frames of a VLAN pass a member now, without a tag both ways.
+fn passes_plainly(member: &Link, vlan: Option<u16>, links: &Links) -> bool {
+    let passage = |vlan| links.vlans_of(member.ifindex).passage(vlan);
+    let plain = |passage: Passage| passage.untagged_in && passage.untagged_out && passage.forwarding;
+    let locked = member.bridged.is_some_and(|bridged| bridged.locked);
+    member.is_sent_by_bridge() && !locked && vlan.is_none_or(|vlan| passage(vlan).is_some_and(plain))
+}
+
 /// Whether sources that come in by an interface, a bridge or one that lies on it, can be checked as
-/// it wants. Members without its VLAN do not matter.
+/// it wants. Members without its VLAN do not matter, and one VXLAN may be the plane's.
 pub(super) fn can_check(
     bridge: &Link,
     link: &Link,
-    vlan: Option<u16>,
+    (vlan, vxlan): (Option<u16>, Option<u32>),
     around: &Around<'_, '_>,
 ) -> Result<(), NotOurs> {
     let has = |member: &Link| match vlan {
         Some(vlan) => around.links.vlans_of(member.ifindex).passage(vlan).is_some(),
         None => true,
     };
-    let mut others = around.links.members(bridge.ifindex).filter(|member| !is_ours(member, around));
+    let ours = |member: &Link| is_ours(member, around) || Some(member.ifindex) == vxlan;
+    let mut others = around.links.members(bridge.ifindex).filter(|member| !ours(member));
     match others.find(|member| has(member)).filter(|_| link.rp_filter == STRICT) {
         Some(other) => Err(Why::Strict(other.name.clone()).into()),
         None => Ok(()),

@@ -4,6 +4,7 @@ use super::*;
 use crate::kind::tests::{attribute, place, told};
 use crate::kind::{Vlan, Vrf};
 use crate::netlink::vlan::{VlanEntry, VlansMessage};
+use crate::netlink::vtep::{Vtep, VtepMessage};
 
 fn bridge() -> Link {
     Link { ifindex: 1, name: "br0".to_owned(), mtu: 1500, is: Bridge::default().into(), ..Link::default() }
@@ -17,7 +18,7 @@ fn member(ifindex: u32) -> Link {
         up: true,
         running: true,
         master: Some(1),
-        bridged: Some(Bridged { forwarding: true, learns: true }),
+        bridged: Some(Bridged { forwarding: true, learns: true, locked: false }),
         ..Link::default()
     }
 }
@@ -73,7 +74,7 @@ fn a_bridge_is_ours_by_those_of_its_members_that_are_ports() {
 
 #[test]
 fn a_member_receives_and_sends_while_it_forwards() {
-    let blocked = Link { bridged: Some(Bridged { forwarding: false, learns: true }), ..member(3) };
+    let blocked = Link { bridged: Some(Bridged { forwarding: false, learns: true, locked: false }), ..member(3) };
     let links: Links =
         [bridge(), member(2), blocked, Link { running: false, ..member(4) }].into_iter().collect();
     let ports: &dyn super::super::Ports = &&["eth2", "eth3", "eth4"][..];
@@ -196,6 +197,70 @@ fn vlans_that_the_plane_cannot_do_are_linuxs() {
     let deep = with_vlans([all(), vec![inner]].concat(), &own);
     assert!(legs(&deep, 9).is_err_and(|why| why.starts_with("it has two tags")));
     assert_eq!(legs(&deep, 8), Ok(vec![(2, Some(10), true, true)]));
+}
+
+/// A VXLAN that is a member, with these ends.
+fn vxlan(ifindex: u32, id: u8) -> Link {
+    let is = told("vxlan", &[(1, &[id, 0, 0, 0]), (4, &[192, 0, 2, 1]), (15, &[0x12, 0xb5])]);
+    Link { is, ..member(ifindex) }
+}
+
+fn ends(links: &Links, ifindex: u32) -> Result<(Vec<u8>, Option<u32>), String> {
+    let around = Around { links, ports: &&["eth2"][..] };
+    let place = around.place(links.by_index(ifindex).unwrap()).map_err(|why| why.to_string())?;
+    let last = |tunnel: &fib::Tunnel| match tunnel.over.remote() {
+        std::net::IpAddr::V4(end) => end.octets()[3],
+        std::net::IpAddr::V6(_) => 0,
+    };
+    Ok((place.tunnels.iter().map(last).collect(), place.vxlan))
+}
+
+#[test]
+fn a_vxlan_is_a_member_that_nobody_names() {
+    let known = |links: &mut Links, vxlan, last: u8| {
+        let end = Vtep { address: Some([192, 0, 2, last].into()), by: 0 };
+        links.set_remote(&VtepMessage { vxlan, mac: wire::Mac([2, 0, 0, 0, 0, last]), end });
+    };
+    let mut links: Links = [bridge(), vxlan(5, 7), vxlan(6, 8)].into_iter().collect();
+    assert!(ends(&links, 1).unwrap_err().contains("port of Bifrost"), "none of them has an end");
+    known(&mut links, 6, 3);
+    assert_eq!(ends(&links, 1), Ok((vec![3], Some(6))));
+    known(&mut links, 5, 2);
+    known(&mut links, 5, 4);
+    assert_eq!(ends(&links, 1), Ok((vec![2, 4], Some(5))), "one of several");
+    let around = Around { links: &links, ports: &&["eth2"][..] };
+    assert_eq!(around.place(links.by_index(1).unwrap()).unwrap().whole().map(|whole| whole.ifindex), Some(1));
+    let bridged = |forwarding, learns, locked| Some(Bridged { forwarding, learns, locked });
+    for (bridged, learns) in [(bridged(true, true, false), true), (bridged(true, false, false), false)] {
+        let mut links: Links = [bridge(), Link { bridged, ..vxlan(5, 7) }].into_iter().collect();
+        known(&mut links, 5, 2);
+        let place = Around { links: &links, ports: &&[][..] }.place(links.by_index(1).unwrap()).unwrap();
+        assert_eq!(place.tunnels[0].payload.vxlan().map(|vxlan| vxlan.learns), Some(learns));
+    }
+    for bridged in [bridged(false, true, false), bridged(true, false, true)] {
+        let mut links: Links = [bridge(), member(2), Link { bridged, ..vxlan(5, 7) }].into_iter().collect();
+        known(&mut links, 5, 2);
+        assert_eq!(ends(&links, 1), Ok((vec![], None)), "its frames do not pass, or not all of them");
+    }
+}
+
+#[test]
+fn a_vxlan_has_the_vlan_that_passes_it_without_a_tag() {
+    let links = vec![aware(), member(2), vxlan(5, 7), vlan(11, 10), vlan(12, 20)];
+    let mut links = with_vlans(
+        links,
+        &[
+            (1, 10, [false, false], true),
+            (1, 20, [false, false], true),
+            (2, 20, [false, false], true),
+            (5, 10, [true, true], true),
+            (5, 20, [false, false], true),
+        ],
+    );
+    let end = Vtep { address: Some([192, 0, 2, 2].into()), by: 0 };
+    links.set_remote(&VtepMessage { vxlan: 5, mac: wire::Mac([2, 0, 0, 0, 0, 2]), end });
+    assert_eq!(ends(&links, 11), Ok((vec![2], Some(5))));
+    assert_eq!(ends(&links, 12), Ok((vec![], None)), "with a tag inside it is Linux's");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! the plane's with nothing to configure, but for what makes its packets other than the plane's
 //! ([`fib::Vxlan`]).
 //!
-//! As a member of a bridge of ours that has addresses, a VXLAN is a part of that link ([`bridge`]).
+//! As a member of a bridge with addresses, a VXLAN is a part of that link (`bridge`).
 //!
 //! Frames to hosts that Linux does not know are its own, to all ends where they might be. So are
 //! those that come from hosts that it does not know, where it learns from them.

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fib::InterfaceId;
+use fib::{InterfaceId, Tunnel};
 use mirror::model::{Link, Station};
 use tracing::warn;
 
@@ -99,7 +99,9 @@ impl Forwarding {
     fn end_of(&self, vxlan: &Link, host: Station, on: &[u32]) -> Option<InterfaceId> {
         let end = self.mirror.model().links.end_from(vxlan, host.mac)?;
         let mut ends = on.iter().flat_map(|link| self.plane.tunnels_of(*link));
-        ends.find(|(_, tunnel)| tunnel.over.remote() == end).map(|(id, _)| id)
+        // Of others nobody asks.
+        let learns = |tunnel: &Tunnel| tunnel.payload.vxlan().is_some_and(|vxlan| vxlan.learns);
+        ends.find(|(_, tunnel)| learns(tunnel) && tunnel.over.remote() == end).map(|(id, _)| id)
     }
 
     /// Says whether a host is known; or why that cannot be said, for the log.

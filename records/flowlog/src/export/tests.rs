@@ -489,7 +489,11 @@ fn a_collector_that_does_not_read_costs_its_own_records_only() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(since.elapsed() < Duration::from_secs(5));
-    wait("the connection is given up", || tally.count().lost.contains_key(&Loss::Connection));
+    // Why it is given up is told last.
+    wait("the connection is given up", || {
+        let count = tally.count();
+        count.lost.contains_key(&Loss::Connection) && count.last_fault.is_some()
+    });
     let count = tally.count();
     assert!(count.lost[&Loss::Queue] >= 5000, "{count:?}");
     assert!(count.last_fault.as_ref().unwrap().contains("nothing read"), "{count:?}");

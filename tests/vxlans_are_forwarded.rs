@@ -569,7 +569,7 @@ fn as_members_of_bridges() {
     net.left.reaches("172.16.5.2", PATIENCE).unwrap();
     net.passes_by_workers("172.16.5.2", 50);
     near.run("ip address del 172.16.5.2/24 dev eth0; ip link set eth0 address 02:00:00:00:00:54; ping -q -c 3 -i 0.1 -W 1 172.16.5.1 || true").unwrap();
-    net.far.run("ip link set five up; ping -q -c 3 -i 0.1 -W 1 -I 172.16.5.2 172.16.5.1 || true").unwrap();
+    net.far.run("ip link set five up; ip route add 10.1.0.0/24 via 172.16.5.1 table 5; ping -q -c 3 -i 0.1 -W 1 -I 172.16.5.2 172.16.5.1 || true").unwrap();
     net.left.reaches("172.16.5.2", PATIENCE).unwrap();
     net.passes_by_workers("172.16.5.2", 50);
 

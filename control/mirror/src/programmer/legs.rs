@@ -47,8 +47,8 @@ impl Legs {
         Legs::of(below, members.into_iter().map(|(interface, member)| (interface, Outlet::Member(member))))
     }
 
-    /// Those on the members of a bond or bridge, and to the other ends of a VXLAN that is one, or is
-    /// the interface itself.
+    /// Those on the members of a bond or bridge, and to the other ends of a VXLAN that is one, or
+    /// is the interface itself.
     pub fn of(below: u32, legs: impl IntoIterator<Item = (InterfaceId, Outlet)>) -> Legs {
         let legs = legs.into_iter().map(|(interface, by)| Leg { interface, by });
         Legs { legs: legs.collect(), below: Some(below) }

@@ -32,9 +32,9 @@ pub(crate) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Asks Linux from which addresses VXLANs without one send, and for the MTU of the paths to some
-    /// tunnels' other ends: packets that are longer are Linux's from then on, which tells their
-    /// senders.
+    /// Asks Linux from which addresses VXLANs without one send, and for the MTU of the paths to
+    /// some tunnels' other ends: packets that are longer are Linux's from then on, which tells
+    /// their senders.
     pub(super) fn ask(&mut self, forwarding: &mut Forwarding) {
         let waits = !self.waiting.is_empty() || !self.unsourced.is_empty();
         if !waits && self.begun.is_none_or(|begun| begun.elapsed() >= ROUND) {

@@ -4,8 +4,8 @@
 //! Nothing configures it but `[[port]]`, which names members. One that is named itself is a port as
 //! any other: its program stands behind the bridge, not in front of it.
 //!
-//! A member may be a VXLAN, as where EVPN joins bridges of several routers: hosts behind its ends are
-//! on the bridge as well, and it is the plane's without being named.
+//! A member may be a VXLAN, as where EVPN joins bridges of several routers: hosts behind its ends
+//! are on the bridge as well, and it is the plane's without being named.
 //!
 //! Linux keeps what makes a bridge: what it has learnt of hosts, the spanning tree, the frames
 //! between members. The plane follows its word (`programmer::legs`), and takes from a member only

@@ -7,13 +7,13 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use fib::{
     Adjacency, Capacity, Gre, InterfaceEntry, InterfaceFlags, NextHop, Over, Path, Payload, PortId, TableId,
-    Tables, Tags, Tunnel,
+    Tables, Tags, Tunnel, Vxlan,
 };
 use instance::{IN, Instance, NEIGHBOUR, OUR, OUT, TUNNEL, named, tables};
 use plane::{Policy, PolicySettings};
 use port::{Driver, Pool};
 use rules::{Filter, RuleId};
-use wire::{ethernet, ipv4, protocol};
+use wire::{checksum, ethernet, ipv4, protocol};
 
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(198, 18, 7, 7);
@@ -21,6 +21,10 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 /// The router's address in the tunnel, and a host at its other end.
 const INNER: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 9);
+
+/// The address of a VXLAN, and that of a host in it.
+const VXLAN_MAC: [u8; 6] = [2, 0, 0, 0, 7, 1];
+const STRANGER: [u8; 6] = [2, 0, 0, 0, 7, 9];
 
 /// What came of a packet.
 #[derive(Debug, PartialEq)]
@@ -35,7 +39,7 @@ struct Router {
     instance: Instance,
     policy: Policy,
     driver: Driver,
-    _tables: Tables,
+    tables: Tables,
 }
 
 fn settings(rules: &str, nat: &str) -> PolicySettings {
@@ -47,9 +51,13 @@ fn settings(rules: &str, nat: &str) -> PolicySettings {
 impl Router {
     /// With a tunnel of GRE by the outside port.
     fn new(rules: &str, nat: &str) -> Router {
+        Router::with(Payload::Gre { enters: Gre::PLAIN, leaves: Gre::PLAIN }, rules, nat)
+    }
+
+    /// With a tunnel of this kind.
+    fn with(payload: Payload, rules: &str, nat: &str) -> Router {
         Pool::heap(256).install();
         let mut tables = tables(&[(IN, NEIGHBOUR, "10.1.0.0/24"), (OUT, NEIGHBOUR, "198.18.0.0/15")]);
-        let payload = Payload::Gre { enters: Gre::PLAIN, leaves: Gre::PLAIN };
         let (local, remote) = (LOCAL, REMOTE);
         let over = Over::Ipv4 { local, remote, dont_fragment: true, ignore_df: false };
         let tunnel = Tunnel { payload, ttl: 64, tos: Some(0), over };
@@ -57,7 +65,7 @@ impl Router {
         let entry = InterfaceEntry {
             ifindex: TUNNEL.0.into(),
             mtu: 1400,
-            mac: [0; 6],
+            mac: if payload.vxlan().is_some() { VXLAN_MAC } else { [0; 6] },
             flags,
             port: PortId::NONE,
             tags: Tags::Tunnel(tunnel),
@@ -75,7 +83,7 @@ impl Router {
         }
         let (instance, policy) = Instance::start(&tables, settings(rules, nat), 1);
         let driver = Driver::new(&Capacity { ipv4: 1, ipv6: 1, next_hops: 1 }.sizes()).unwrap();
-        let router = Router { instance, policy, driver, _tables: tables };
+        let router = Router { instance, policy, driver, tables };
         router.translate();
         router
     }
@@ -166,6 +174,43 @@ fn what_is_in_them_is_judged() {
     // What only Linux can have is its as it came.
     let for_itself = enclosed(Ipv4Addr::new(198, 18, 7, 8), LOCAL, &udp(FAR, HOST, 64));
     assert_eq!(router.pass(OUT, &for_itself), Fate::Linux(for_itself), "no end of the tunnel");
+}
+
+/// Linux knows nothing of flows, and cannot be handed a packet of one to learn from.
+#[test]
+fn linux_learns_of_a_stranger_in_a_vxlan_from_a_frame_that_carries_nothing() {
+    let (vni, port, sources) = (7, 4789, (5000, 5100));
+    let vxlan = Vxlan { vni, port, sources, sum: false, unsummed: false, learns: true };
+    let mut router = Router::with(Payload::Vxlan(vxlan), &STATEFUL.replace("accept gre", "accept udp"), "");
+    let enclosed = |inner: &[u8]| {
+        let frame = [&VXLAN_MAC[..], &STRANGER, &[8, 0], inner].concat();
+        let length = (frame.len() + 16) as u16;
+        let udp = [[0x13, 0x88], port.to_be_bytes(), length.to_be_bytes(), [0; 2]].concat();
+        let upper = [&udp[..], &[8, 0, 0, 0, 0, 0, 7, 0], &frame].concat();
+        let header = ipv4::Repr { protocol: protocol::UDP, ..ipv4::Repr::new(REMOTE, LOCAL) };
+        let link = ethernet::Repr { destination: OUR, source: NEIGHBOUR, ether_type: ethernet::IPV4 };
+        [&link.header()[..], &header.header(upper.len()), &upper].concat()
+    };
+    let pass = |router: &mut Router, ip: &[u8]| {
+        let sent = router.instance.pass(OUT, &[enclosed(ip)]);
+        let punted: Vec<_> = router.instance.sinks.punts().map(|(packet, ..)| packet.to_vec()).collect();
+        router.instance.maintain();
+        (sent.into_iter().map(|(port, frame)| (port, frame[14..].to_vec())).collect::<Vec<_>>(), punted)
+    };
+    let answer = udp(FAR, HOST, 64);
+    let (sent, punted) = pass(&mut router, &answer);
+    assert_eq!((sent.len(), punted.len()), (0, 1), "it is opened, and no rule lets it begin a flow");
+    assert!(matches!(router.pass(IN, &udp(HOST, FAR, 64)), Fate::Sent(OUT, _)));
+    let (sent, punted) = pass(&mut router, &answer);
+    assert_eq!(sent, [(IN, udp(FAR, HOST, 63))]);
+    let [lesson] = &punted[..] else { panic!("{punted:?}") };
+    assert_eq!(lesson[14 + 20 + 16..], [&VXLAN_MAC[..], &STRANGER, &[0x88, 0xb6]].concat());
+    assert_eq!((lesson.len(), &lesson[16..18], &lesson[38..40]), (64, &[0, 50][..], &[0, 30][..]));
+    assert!(checksum::verify(&lesson[14..34]));
+    let pseudo = checksum::pseudo4(REMOTE.into(), LOCAL.into(), protocol::UDP, 30);
+    assert_eq!(pseudo.with(&lesson[34..]).fold(), 0xffff);
+    assert!(router.tables.know_host(TUNNEL, STRANGER, true));
+    assert_eq!(pass(&mut router, &answer), (vec![(IN, udp(FAR, HOST, 63))], vec![]));
 }
 
 #[test]

@@ -176,11 +176,20 @@ impl Vxlans {
         self.left.reaches("10.9.14.1", PATIENCE).unwrap();
     }
 
+    /// What Linux and the plane know, for messages.
+    fn state(&self) -> String {
+        let linux = self.router.host().run("ip neigh; ip -6 neigh; bridge fdb show | grep dst").unwrap();
+        let asked =
+            ["show tunnels", "show drops", "show ports"].map(|subject| self.router.ask(subject).unwrap());
+        format!("{linux}\n{}\n{}", asked.join("\n"), self.router.log())
+    }
+
     /// Workers forward what is asked and answered, so many times.
     fn passes_by_workers(&self, address: &str, count: u64) {
         let before = self.router.host().linux_forwarded().unwrap();
-        let said = self.left.run(&format!("ping -q -c {count} -i 0.02 -W 5 {address}")).unwrap();
-        assert!(said.contains(" 0% packet loss"), "{address}: {said}");
+        let said = self.left.run(&format!("ping -q -c {count} -i 0.02 -W 5 {address}"));
+        let said = said.unwrap_or_else(|e| panic!("{e}\n{}", self.state()));
+        assert!(said.contains(" 0% packet loss"), "{address}: {said}\n{}", self.state());
         let by_linux = self.router.host().linux_forwarded().unwrap() - before;
         assert!(by_linux < count / 4, "{address}: Linux forwarded {by_linux} of {count}");
     }

@@ -77,6 +77,7 @@ pub struct Plane {
     registry: Registry,
     pub(crate) limits: Arc<Limits>,
     pub(crate) tap: u32,
+    by_true_interface: bool,
     pub(crate) ports: Vec<Port>,
     pub(crate) interfaces: Interfaces,
     pub(crate) handed: Inheritance,
@@ -137,6 +138,11 @@ impl Linux for ByInjector {
 }
 
 impl Plane {
+    /// Whether what workers hand to Linux enters it by its true interface: not before Linux 6.6.
+    pub fn hands_by_true_interface(&self) -> bool {
+        self.by_true_interface
+    }
+
     /// Starts the workers; no port is taken yet.
     pub fn start(settings: &PlaneSettings, mut driver: Driver, view: View) -> Result<Plane, PlaneError> {
         let memory = Memory::new(settings.cores.len(), settings.frames, settings.huge_pages)?;
@@ -155,6 +161,7 @@ impl Plane {
             warn!("what workers hand to Linux enters it by {tap}, not by its true interface: {why}");
         }
         let tap = injector.device().ifindex;
+        let by_true_interface = injector.by_true_interface().is_ok();
         let vrfs = Vrfs::default();
         let linux: Arc<dyn Linux> = Arc::new(ByInjector { injector, vrfs: vrfs.clone() });
         let sources = elements::router::Sources::new();
@@ -193,6 +200,7 @@ impl Plane {
             registry: settings.registry.clone(),
             limits,
             tap,
+            by_true_interface,
             ports: Vec::new(),
             interfaces: Interfaces::default(),
             handed: Inheritance::default(),

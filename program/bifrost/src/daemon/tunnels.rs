@@ -73,6 +73,9 @@ pub(crate) fn ways(tunnel: &Tunnel, forwarding: &Forwarding) -> BTreeSet<Interfa
     (0..1 << hop.log2()).map(|hash| view.adjacency(view.select(hop, hash)).interface()).collect()
 }
 
+/// Why all VXLANs are Linux's before Linux 6.6: it does not find neighbours by what it is handed.
+const UNHEARD: &str = "this kernel does not take packets of neighbours in it from Bifrost (6.6 does)";
+
 /// Why a VXLAN that is on an interface (`dev`) is Linux's: the way to an end is by another one.
 fn leads_elsewhere(link: &Link, tunnel: &Tunnel, forwarding: &Forwarding) -> Option<String> {
     let by = link.vxlan().map(|vxlan| vxlan.by).filter(|by| *by != 0)?;
@@ -119,7 +122,10 @@ impl TunnelRules {
         }
         let barred = tunnels.into_iter();
         let barred = barred.filter_map(|(is, vxlan, tunnel)| {
-            let why = vxlan.and_then(|vxlan| leads_elsewhere(vxlan, &tunnel, forwarding));
+            let why = vxlan.and_then(|vxlan| {
+                let learns = forwarding.plane.hands_by_true_interface();
+                leads_elsewhere(vxlan, &tunnel, forwarding).or((!learns).then(|| UNHEARD.to_owned()))
+            });
             Some((is, why.or_else(|| self.why_not(&tunnel, forwarding))?))
         });
         let barred = barred.collect();
